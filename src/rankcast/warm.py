@@ -52,6 +52,7 @@ ENCORES: dict[str, tuple[tuple[str, Any], ...]] = {
     "news": (
         ("subscribe", {"id": ["new"], "x": [5.0], "y": [5.0], "terms": [["coffee"]]}),
         ("amend", {"id": ["Ada"], "terms": [["coffee", "jazz"]]}),
+        ("reweigh", {"term": [None, "coffee"], "documents": [3, 2]}),
         ("unsubscribe", ["Ada"]),
     ),
     "stocks": (

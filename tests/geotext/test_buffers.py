@@ -25,7 +25,7 @@ def check_buffers(engine: GeoTextTopK) -> None:
     assert live is not None
     messages, buffers = engine._scan.messages(), live._buffers
     interests = engine._scan.interests(rows, engine._alpha_of(rows), engine._k_of(rows))
-    skyband, found = "skyband" in engine._refill, 0
+    skyband, found = "skyband" in engine._configuration["refill"], 0
     for row, k, similarity in zip(
         rows,
         interests.k,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from rankcast import GeoTextTopK
 from rankcast.geotext.buffers import REFILLS
+from rankcast.geotext.indexes import PRUNINGS
 from rankcast.geotext.kernels.score import TermVectors, alikeness, best_of_group, best_score, rarest_first
-from rankcast.geotext.live import PRUNINGS
 from tests.geotext.scenes import WINDOW, played, stream
 
 Answers = tuple[pa.Table, pa.Table, list[pa.Table]]
@@ -168,3 +170,43 @@ def test_current_thresholds_spare_verifications(expected: Answers) -> None:
         for prune in (("current",), ())
     )
     assert alone < nothing
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "haversine"])
+@pytest.mark.parametrize("scale", [None, 2.0])
+def test_a_radius_prunes_and_hides_nothing(metric: str, scale: float | None) -> None:
+    """Also where a scale is far shorter than the space, and nearness is 0 for most."""
+    rng, size = np.random.default_rng(5), 3000
+    factor = 100_000.0 if metric == "haversine" else 1.0  # a degree is some 111 km
+    settings: dict[str, Any] = {"bounds": (0, 0, 40, 40), "k": 5, "window": 300, "metric": metric}
+    settings["scale"] = None if scale is None else scale * factor
+    engines = [GeoTextTopK(**settings, method=method) for method in ("igpt", "scan")]
+    free = GeoTextTopK(**settings)
+    radius = rng.choice([0.0, 0.5, 1.0, 3.0, 1e-9], size) * factor
+    rows = {
+        "id": np.arange(size),
+        "x": rng.integers(0, 81, size) / 2,
+        "y": rng.integers(0, 81, size) / 2,
+        "terms": [[f"w{word}"] for word in rng.integers(0, 2, size)],
+        "alpha": rng.choice([0.0, 0.3, 1.0], size),
+    }
+    engines[0].subscribe({**rows, "radius": radius})
+    engines[1].subscribe({**rows, "radius": radius})
+    free.subscribe(rows)
+    for first in range(0, 600, 100):
+        batch = {
+            "id": np.arange(first, first + 100),
+            "x": rng.integers(0, 81, 100) / 2,
+            "y": rng.integers(0, 81, 100) / 2,
+            "terms": [[f"w{word}", "x"] for word in rng.integers(0, 2, 100)],
+        }
+        told, expected = (engine.publish(batch) for engine in engines)
+        assert told.equals(expected)
+        free.publish(batch)
+        drawn = rng.choice([0.0, 2.0, np.nan], 50) * factor
+        limits = [None if np.isnan(value) else value for value in drawn]
+        told, expected = (
+            engine.amend({"id": np.arange(first, first + 50), "radius": limits}) for engine in engines
+        )
+        assert told.equals(expected)
+    assert engines[0].stats()["candidates"] < 0.1 * free.stats()["candidates"]

@@ -46,6 +46,7 @@ LIMITS: dict[str, dict[str, list[Any]]] = {
     }
     for metric, radii in (("euclidean", [0, 0.5, 2.5, 3, 1e-9, 1e9]), ("haversine", [0, 3e6, 5e6, 1e9]))
 }
+PHRASES = [None, ["a b"], ["b a"], ["a"], [" a   a b", "b"], ["z é"], ["never a"], [""], []]
 SOURCES: list[list[Any]] = [["s", "t"], ["s", "s", None, "t"], [7], [3, None]]
 UNITS = 8  # steps of the clock to a span; times are multiples of half a step
 HALVINGS = [1, 2, 0.5, 8, 250]  # half-lives to a span
@@ -54,15 +55,19 @@ WORDS = ["a", "b", "é", "ab", "", "z"]
 TEXTS = [["a"], ["a", "b"], ["b", "a"], ["a", "a", "b"], ["b", "z"], ["é", "ab", "z"], ["", "z"], WORDS, []]
 CORPUS = [["a", "b"], ["a", "a"], ["a", "é"], [], ["far"]]
 FITTED = Vocabulary.fit({"terms": CORPUS})
+OTHERS: list[Texts] = [[["b"], ["b", "z"], ["b"], ["new", "a"], ["é"]], [["z"]] * 7, []]
+OTHER_FITS: dict[Vocabulary | None, Texts] = {Vocabulary.fit({"terms": texts}): texts for texts in OTHERS}
+CORPORA: dict[Vocabulary | None, Texts] = {None: [], FITTED: CORPUS, **OTHER_FITS}
 FEW = [["a"], ["a"], ["a", "b"], ["z"]]  # lists of most of what is live, so that places and times decide
 VECTORS = [[1, 0], [0, -2.5], [3, 4], [-1, 0], [3, 4.0], [4, 3], [1e-200, 0], [1, 1e150]]
 CALLS = ["publish", "amend", "publish", "publish", "subscribe", "publish", "unsubscribe", "retract"]
+CALLS.append("reweigh")
 EPOCH = datetime(1970, 1, 1)
 START = datetime(2024, 2, 29, 23, 59, 58)
 
 
 @st.composite
-def workloads(draw: st.DrawFn) -> Workload:
+def workloads(draw: st.DrawFn) -> Workload:  # noqa: PLR0912, PLR0915  one kind of step after the other
     metric = draw(st.sampled_from(["euclidean", "euclidean", "haversine"]))
     long = draw(st.integers(0, 3)) == 3
     span = draw(st.sampled_from(TIMED if long else SPANS))
@@ -76,6 +81,7 @@ def workloads(draw: st.DrawFn) -> Workload:
         "place_only": draw(st.sampled_from([False, False, True])),
         "per_source": draw(st.sampled_from([None, None, None, 1, 2])),
         "distinct": draw(st.sampled_from([False, False, True])),
+        "phrases": draw(st.sampled_from([False, False, True])),
     }
     if draw(st.integers(0, 3)) == 3:
         settings |= {"vectors": 2, "beta": draw(st.sampled_from([1, 1, 0.5, 0]))}
@@ -106,6 +112,8 @@ def workloads(draw: st.DrawFn) -> Workload:
             edits = settings["duplicates"] == "edit"
             rows = draw(_messages(window, PLACES[metric], texts, item, sources, (changing, edits)))
             steps.append((call, rows))
+        elif call == "reweigh":
+            steps.append((call, draw(st.sampled_from(list(OTHER_FITS)))))
         elif call == "retract":
             taken = draw(_some([message["id"] for message in window.messages]))
             window.retract(taken)
@@ -120,6 +128,8 @@ def workloads(draw: st.DrawFn) -> Workload:
             names = free[:CROWD] if crowd else draw(_some(free[:6] if call == "subscribe" else live))
             live += [name for name in names if name not in live]
             limited = LIMITS[metric] if draw(st.booleans()) else {}
+            if settings["phrases"] and draw(st.booleans()):
+                limited = {**limited, "phrases": PHRASES}
             if limited and isinstance(span, timedelta):
                 newest = window.newest or START
                 limited = {**limited, "since": [None, START, newest, newest - span / 2, newest + span / 2]}
@@ -379,6 +389,7 @@ class Naive:
         place_only: bool = False,
         per_source: int | None = None,
         distinct: bool = False,
+        phrases: bool = False,
         vectors: int | None = None,
         beta: float = 1.0,
     ) -> None:
@@ -393,7 +404,7 @@ class Naive:
             diagonal = _haversine(0, south, min(180, east - west), north)
         texts = {"5000 km": 5e6, "1 m": 1.0}
         self.scale = diagonal if scale is None else float(texts.get(str(scale), scale))
-        self.corpus = {None: [], FITTED: CORPUS}[vocabulary]
+        self.corpus = CORPORA[vocabulary]
         self.window = Window(window)
         self.subscriptions: dict[Any, dict[str, Any]] = {}
 
@@ -405,6 +416,8 @@ class Naive:
                 del self.subscriptions[subscription]
         elif name == "retract":
             self.retract(rows)
+        elif name == "reweigh":
+            self.corpus = CORPORA[rows]
         else:
             for values in zip(*rows.values(), strict=True):
                 record = dict(zip(rows, values, strict=True))
@@ -467,6 +480,7 @@ class Naive:
             and self.score(wanted, message) >= given.get("min_score", -math.inf)
             and set(given.get("must", [])) <= set(message["terms"])
             and not set(given.get("must_not", [])) & set(message["terms"])
+            and all(_says(message["terms"], phrase.split()) for phrase in wanted.get("phrases") or [])
             and (wanted.get("since") is None or message["time"] >= wanted["since"])
         )
 
@@ -531,6 +545,11 @@ class Naive:
             for subscription in self.subscriptions
             for rank, (item, score) in enumerate(self.top(subscription), 1)
         ]
+
+
+def _says(text: list[str], words: list[str]) -> bool:
+    """Whether words come one behind the other in a text."""
+    return any(text[at : at + len(words)] == words for at in range(len(text) - len(words) + 1))
 
 
 def _unit(vector: list[float]) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rankcast.core import locking, snapshot
 from rankcast.core.locking import Turn
-from rankcast.core.spec import Late, Reading, Spec
+from rankcast.core.spec import Clock, Late, Reading, Spec
 from rankcast.errors import FunctionError, InputError, RankcastError, SnapshotError
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots
@@ -153,6 +153,14 @@ class Engine(ABC):
         """Which rows of a call that is about to be made would come too late to count; None: none ever do.
 
         May be asked between two commands of a batch. Rows that the call would refuse are not judged.
+        """
+        return None
+
+    @locking.call
+    def clock(self) -> Clock | None:
+        """Where its clock is, which the call `advance` moves on, and when that would change something.
+
+        None if it has no clock, or nothing would leave by it.
         """
         return None
 

@@ -201,6 +201,13 @@ class Reading(NamedTuple):
     where: str
 
 
+class Clock(NamedTuple):
+    """The time that an engine is at, and when something leaves it next by itself: nanoseconds since 1970."""
+
+    now: int
+    due: int
+
+
 class Late(NamedTuple):
     """Rows of a call that come too late to count, and what is to be said of them."""
 

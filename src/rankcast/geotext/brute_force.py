@@ -23,6 +23,7 @@ from rankcast.geotext.kernels.score import (
 )
 from rankcast.geotext.kernels.vectors import cosines
 from rankcast.geotext.limits import Interests, Permitted, permitted
+from rankcast.geotext.phrases import OrderedTerms
 from rankcast.geotext.sources import NONE, Sources
 from rankcast.geotext.vectors import NO_MEANING, Meanings
 from rankcast.geotext.vocabulary import LiveTerms, VectorEntries, Vectors
@@ -51,6 +52,7 @@ class GeoTextState(NamedTuple):
     sources: Sources | None = None
     copies: Copies | None = None
     meanings: Meanings | None = None
+    said: OrderedTerms | None = None
 
     def meaning(self) -> Meaning:
         """Dense vectors for kernels."""
@@ -65,7 +67,7 @@ class GeoTextState(NamedTuple):
 class WindowMessages(NamedTuple):
     """Messages of the window, the newest first: rows, places, gains, times, sources, and vectors, joined.
 
-    `shown`: no newer one has the same text and place, if that counts.
+    `shown`: no newer one has the same text and place, if that counts. `said`: words in order, if kept.
     """
 
     row: Rows
@@ -76,6 +78,7 @@ class WindowMessages(NamedTuple):
     source: Rows
     shown: Bools
     vectors: VectorEntries
+    said: list[list[int]]
 
 
 class SubscriptionVectors(NamedTuple):
@@ -141,7 +144,7 @@ def similarities(
             theirs = cosines(meaning.mine, row, meaning.theirs, messages.row)
             text = meaning.beta * np.maximum(0.0, theirs) + (1.0 - meaning.beta) * cosine
         score = alpha * near + (1.0 - alpha) * text
-        passes = permitted(limits, row, away, score, messages.time, having)
+        passes = permitted(limits, row, away, score, messages.time, having, messages.said)
         fits = passes.all & (cosine > 0) if not (interests.everywhere[i] or alone) else passes.all
         yield Similarity(away, cosine, score, passes, fits, theirs)
 
@@ -271,7 +274,9 @@ class Scan:
         source = slots["source"][rows] if self._state.sources is not None else np.full(rows.size, NONE)
         copies = self._state.copies
         shown = np.ones(rows.size, np.bool_) if copies is None else copies.shows(rows)
-        return WindowMessages(rows, slots["x"][rows], slots["y"][rows], gain, time, source, shown, texts)
+        said = [] if self._state.said is None else self._state.said.said_by(rows)
+        x, y = slots["x"][rows], slots["y"][rows]
+        return WindowMessages(rows, x, y, gain, time, source, shown, texts, said)
 
 
 def _pruned_by(state: GeoTextState, row: int, item: int, alpha: float, threshold: float) -> str | None:

@@ -19,31 +19,33 @@ import pyarrow as pa
 from rankcast.core import locking
 from rankcast.core.engine import ID, Part
 from rankcast.core.list_engine import ListEngine
-from rankcast.core.spec import LISTS, Late, Reading, Setting
-from rankcast.errors import InputError, SettingError, shown
+from rankcast.core.spec import Clock, Late, Reading
+from rankcast.errors import InputError, SettingError
 from rankcast.geotext import limits
 from rankcast.geotext.brute_force import GeoTextState, Scan
-from rankcast.geotext.buffers import REFILLS, BufferLimits, buffer_limits, list_changes
-from rankcast.geotext.kernels.match import Prunings
+from rankcast.geotext.buffers import REFILLS, BufferLimits, list_changes
+from rankcast.geotext.indexes import PRUNINGS, live_settings
 from rankcast.geotext.limits import Interests
-from rankcast.geotext.live import PRUNINGS, LiveResults, LiveSettings
-from rankcast.geotext.messages import TIME, Incoming, Messages
+from rankcast.geotext.live import LiveResults
+from rankcast.geotext.messages import CLOCK, Incoming, Messages
+from rankcast.geotext.phrases import PHRASES
 from rankcast.geotext.places import (
     METRICS,
     PLACE,
     former_scale,
     frame_of_settings,
+    moves,
     read_places,
     refuse_outside,
 )
 from rankcast.geotext.postings import NEED_GROUPS
-from rankcast.geotext.settings import bytes_by_part, truth, window_to_json
+from rankcast.geotext.settings import SPEC, bytes_by_part, from_json, truth, window_to_json
 from rankcast.geotext.sources import Sources
-from rankcast.geotext.text import TERMS, TEXT, Analyzer, analyzed, no_terms, read_terms
+from rankcast.geotext.text import TERMS, TEXT, Analyzer, no_terms
 from rankcast.geotext.vectors import VECTOR, Meanings
+from rankcast.geotext.vocabulary import FORM as VOCABULARY
 from rankcast.geotext.vocabulary import LiveTerms, Replaced, Vocabulary, with_every
-from rankcast.geotext.window import decay_of, window_of
-from rankcast.structures import distance, integrity
+from rankcast.geotext.window import LATEST, decay_of, window_of
 from rankcast.structures.ids import Slots
 from rankcast.tables import deltas, schema
 from rankcast.tables.deltas import Changes, Lists
@@ -98,6 +100,9 @@ class GeoTextTopK(ListEngine):
             each are in it. None: any number, and there is no such column.
         distinct: whether of messages with the same terms, each as often, at one place only the newest counts.
             When it is taken back or ends, the one before counts again. Vectors must be the same, too.
+        phrases: whether subscriptions may have a column `phrases`, lists of texts: a message is in the result
+            only if the words of each (between blanks, or as they are analysed) are in its terms one behind
+            the other. The engine then remembers the order of terms.
         vectors: how many numbers a vector has: messages and subscriptions then have a column `vector`, a list
             of so many numbers from a model of one's own, which is taken to unit length. Instead of the cosine
             of terms, `beta * max(0, cosine of vectors) + (1 - beta) * cosine of terms` counts. Methods other
@@ -120,19 +125,7 @@ class GeoTextTopK(ListEngine):
     [{'op': 'leave', 'item': 1, 'score': None}, {'op': 'enter', 'item': 2, 'score': 0.5}]
     """
 
-    spec = replace(
-        LISTS,
-        axes=lambda settings: (("x", 0.0), ("y", 0.0)),
-        settings={
-            "window": Setting(duration=True),
-            "half_life": Setting(duration=True),
-            "vocabulary": Setting(
-                documents=lambda rows, settings: Vocabulary.fit(rows, analyzer=settings.get("analyzer")),
-                column=lambda settings: TERMS.name if settings.get("analyzer") is None else TEXT.name,
-            ),
-        },
-        title="the k best recent messages near me about my words",
-    )
+    spec = SPEC
     variants = (
         *({"method": "igpt", "refill": refill} for refill in REFILLS),
         {"method": "ciq", "refill": "kmax"},
@@ -143,7 +136,7 @@ class GeoTextTopK(ListEngine):
         "groups": NEED_GROUPS,
         **BufferLimits()._asdict(),
     }
-    calls = (*ListEngine.calls, "retract", "advance")
+    calls = (*ListEngine.calls, "retract", "advance", "reweigh")
     counters = ("expired", "late", "buffered", "cells_pruned", "groups_pruned", "verified", "reevaluations")
 
     def __init__(
@@ -164,6 +157,7 @@ class GeoTextTopK(ListEngine):
         place_only: bool = False,
         per_source: int | None = None,
         distinct: bool = False,
+        phrases: bool = False,
         vectors: int | None = None,
         beta: float = 1.0,
         extra: str = "forbid",
@@ -176,8 +170,8 @@ class GeoTextTopK(ListEngine):
         self._alpha = schema.number("alpha", alpha, low=0, high=1)
         self._timed = window_of(window).span > 0
         decay_of(half_life, window_of(window))  # refuses what does not fit
-        self._method = schema.one_of("method", method, METHODS)
-        self._refill = schema.one_of("refill", refill, REFILLS)
+        schema.one_of("method", method, METHODS)
+        schema.one_of("refill", refill, REFILLS)
         schema.one_of("duplicates", duplicates, ["refuse", "edit"])
         self._place_only = truth("place_only", place_only)
         self._analyzer = Analyzer.of(analyzer)
@@ -207,6 +201,7 @@ class GeoTextTopK(ListEngine):
                 **({"place_only": True} if self._place_only else {}),
                 **({} if self._sources is None else {"per_source": self._sources.most}),
                 **({"distinct": True} if truth("distinct", distinct) else {}),
+                **({"phrases": True} if truth("phrases", phrases) else {}),
                 **({} if self._analyzer is None else {"analyzer": self._analyzer.settings()}),
                 **({} if self._meanings is None else {"vectors": self._meanings.size, "beta": share}),
             },
@@ -217,11 +212,11 @@ class GeoTextTopK(ListEngine):
         self._amendments = Form([ID, *(replace(column, required=False) for column in columns)])
         self._slots = Slots({"x": np.float64, "y": np.float64, "alpha": np.float64, "k": np.int64})
         self._terms = LiveTerms(vocabulary or Vocabulary.empty(), everywhere=everywhere)
-        self._interests = Interests(self._frame)
+        self._interests = Interests(self._frame, phrases=bool(phrases))
         self._messages = messages = Messages(
             self._frame, window, half_life, self._terms, self._read,
             edits=duplicates == "edit", everywhere=everywhere, analyzer=self._analyzer,
-            sources=self._sources, distinct=bool(distinct), meanings=self._meanings,
+            sources=self._sources, distinct=bool(distinct), meanings=self._meanings, ordered=bool(phrases),
         )  # fmt: skip
         optional = (self._sources, messages.copies)
         self._all_slots = [self._slots, messages.slots, self._terms.slots]
@@ -229,28 +224,23 @@ class GeoTextTopK(ListEngine):
         state = GeoTextState(
             self._slots, messages.slots, self._interests, messages.texts, self._terms, messages.window,
             self._frame, messages.decay is not None, self._sources, messages.copies, self._meanings,
+            messages.said,
         )  # fmt: skip
         self._scan = Scan(state)
-        self._live = None if method == "scan" else self._make_live(state)
-
-    def _make_live(self, state: GeoTextState) -> LiveResults:
-        prune = self._tuning["prune"]
-        if not isinstance(prune, list | tuple):
-            raise SettingError(f"prune is {shown(prune)}", expected=f"a list of: {', '.join(PRUNINGS)}")
-        for name in prune:
-            schema.one_of("prune", name, PRUNINGS)
-        groups = schema.whole("groups", self._tuning["groups"])
-        settings = LiveSettings(self._method, self._refill, groups, buffer_limits(self._tuning))
-        return LiveResults(state, settings, Prunings(*(name in prune for name in PRUNINGS)), self._count)
+        self._live = None
+        if method != "scan":
+            self._live = LiveResults(state, live_settings(method, refill, self._tuning), self._count)
 
     @locking.inside
     def reads(self, call: str) -> Reading:
         """The columns that a call takes with these settings, and what errors call its rows."""
-        if call == "amend":
-            return Reading(self._amendments, "subscriptions")
-        if call == "advance":
-            return Reading(Form([TIME]), "advance")
-        return Reading(self._messages.form, "messages") if call == "publish" else super().reads(call)
+        known = {
+            "amend": Reading(self._amendments, "subscriptions"),
+            "publish": Reading(self._messages.form, "messages"),
+            "advance": Reading(CLOCK, "advance"),
+            "reweigh": Reading(VOCABULARY, "vocabulary"),
+        }
+        return known.get(call) or super().reads(call)
 
     @locking.inside
     def late(self, call: str, rows: pa.Table) -> Late | None:
@@ -259,6 +249,12 @@ class GeoTextTopK(ListEngine):
             return None
         reason = InputError("is too late for the window", where="messages", column="time")
         return Late(self._messages.late(rows).tolist(), reason)
+
+    def clock(self) -> Clock | None:
+        """The newest time that came, and when a message leaves next by its age or `until`."""
+        window = self._messages.window
+        due = window.next_end()
+        return Clock(window.clock, due) if due < LATEST else None
 
     # What `ListEngine` needs
 
@@ -279,19 +275,13 @@ class GeoTextTopK(ListEngine):
         }
         if self._meanings is not None:
             parts["subscription_vector"] = self._meanings.mine
+        if self._interests.phrases is not None:
+            parts["phrase"] = self._interests.phrases
         return parts if self._live is None else {**parts, "live": self._live}
 
     def _check_restored(self) -> None:
         subscriptions, messages = self._slots._live(), self._messages.slots._live()
-        for column in ("x", "y"):
-            integrity.finite(self._slots[column][subscriptions], f"subscription.{column}")
-        alpha = self._slots["alpha"][subscriptions]
-        integrity.need(
-            not (np.isinf(alpha) | (alpha < 0) | (alpha > 1)).any(),
-            "subscription.alpha",
-            "is not from 0 to 1",
-        )
-        integrity.within(self._slots["k"][subscriptions], 0, integrity.MOST, "subscription.k")
+        limits.check_subscriptions(self._slots, subscriptions)
         self._messages.check_restored(messages)
         if self._meanings is not None:
             self._meanings.mine.check_restored(subscriptions, "subscription_vector", blank=self._place_only)
@@ -303,19 +293,15 @@ class GeoTextTopK(ListEngine):
             self._live.check_restored()
 
     def _complete(self) -> None:
+        for vectors in (self._interests, self._messages.texts):
+            vectors.recover(self._terms.slots["idf"])
         if self._live is not None:
             self._live.complete()
 
     @classmethod
     def _configured(cls, configuration: dict[str, Any], **given: Any) -> Self:
-        digest = configuration["vocabulary"]
-        for name in ("window", "half_life"):
-            if isinstance(configuration.get(name), dict):
-                configuration[name] = timedelta(microseconds=configuration[name]["microseconds"])
-        if configuration["metric"] == "haversine":
-            configuration.setdefault("scale", distance.HALF_CIRCUMFERENCE)
-        engine = cls(**{**configuration, "vocabulary": None}, **given)
-        engine._configuration["vocabulary"] = digest
+        engine = cls(**{**from_json(configuration), "vocabulary": None}, **given)
+        engine._configuration["vocabulary"] = configuration["vocabulary"]
         return engine
 
     def _columns(self) -> list[Column]:
@@ -327,16 +313,13 @@ class GeoTextTopK(ListEngine):
             dense = [self._meanings.column(nullable=self._place_only)]
         if self._alone:
             terms = replace(terms, required=False, nullable=self._analyzer is None)
-        return [*PLACE, terms, *dense, ALPHA, *limits.COLUMNS, *([limits.SINCE] if self._timed else [])]
+        more = [PHRASES] if self._configuration.get("phrases") else []
+        more += [limits.SINCE] if self._timed else []
+        return [*PLACE, terms, *dense, ALPHA, *limits.COLUMNS, *more]
 
     def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, Any]:
         fields: dict[str, Any] = read_places(batch, self._plain_frame, "subscriptions")
-        if self._analyzer is not None:
-            if "text" in batch:
-                batch.apart["terms"] = read_terms(batch, self._analyzer, "subscriptions")
-            for name in ("must", "must_not"):
-                if name in batch:
-                    batch.apart[name] = analyzed(batch[name], self._analyzer, "subscriptions")
+        limits.read_words(batch, self._analyzer)
         if "terms" not in batch and rows is None:
             batch.apart["terms"] = no_terms(batch.size)
         if "terms" in batch:
@@ -355,13 +338,6 @@ class GeoTextTopK(ListEngine):
         elif rows is None:
             fields["alpha"] = np.full(batch.size, np.nan)
         return fields
-
-    def _moves(self, fields: Mapping[str, Floats], rows: Rows) -> Floats:
-        """How far subscriptions move that get the fields, as a share of the extent of the bounds."""
-        frame, x, y = self._frame, self._slots["x"][rows], self._slots["y"][rows]
-        far = np.abs(fields.get("x", x) - x) + np.abs(fields.get("y", y) - y)
-        share: Floats = far / (frame.east - frame.west + frame.north - frame.south)
-        return share
 
     def _write(self, rows: Rows, fields: Mapping[str, Any]) -> None:
         apart = ("terms", "limits", VECTOR)
@@ -399,7 +375,7 @@ class GeoTextTopK(ListEngine):
         if live is not None:
             live.unlist(changed)
         replaced = self._set_terms(changed, fields.pop("terms")) if "terms" in fields else None
-        moved = self._moves(fields, changed)
+        moved = moves(self._frame, fields, self._slots["x"][changed], self._slots["y"][changed])
         given = fields.pop("limits")
         self._write(changed, fields)
         alpha, limited = self._alpha_of(changed), limits.given(given) or VECTOR in fields
@@ -448,6 +424,28 @@ class GeoTextTopK(ListEngine):
         """
         return self._answer(self._advance(time))
 
+    def reweigh(self, vocabulary: Any) -> pa.Table:
+        """Let another vocabulary count, for all messages and subscriptions; returns the changes of results.
+
+        Cost: that of listing and searching everything anew.
+
+        Args:
+            vocabulary: a `Vocabulary`, one as a table (`Vocabulary.read`), or None: every idf is 1.
+        """
+        return self._answer(self._reweigh(vocabulary))
+
+    def _reweigh(self, vocabulary: Any) -> Changes:
+        found = Vocabulary.empty() if vocabulary is None else Vocabulary.read(vocabulary)
+        live, terms, texts = self._slots.live(), self._terms, self._messages.texts
+        before, size = self._lists(live), terms.slots.used
+        self._begin()
+        terms.reweigh(found, self._interests.uses(size) + texts.uses(size))
+        for vectors in (self._interests, texts):
+            vectors.reweigh(terms.slots["idf"])
+        if self._live is not None and not self._alone:
+            self._live.reweighed()
+        return list_changes(live, before, self._lists(live))
+
     def _publish(self, rows: Any) -> Changes:
         incoming = self._messages.publish(rows)
         self._begin()
@@ -485,14 +483,11 @@ class GeoTextTopK(ListEngine):
         live = self._slots.live()
         before = self._lists(live)
         messages.write(incoming, gone, arrived, shown)
-        self._tally_scan(size - plan.late, live.size)
+        pairs = (size - plan.late) * live.size  # a scan scores every pair and evaluates every result
+        self._count["candidates"] += pairs
+        self._count["verified"] += pairs
+        self._count["reevaluations"] += live.size if size > plan.late else 0
         return deltas.difference(before, self._lists(live), self._slots.place)
-
-    def _tally_scan(self, taken: int, live: int) -> None:
-        """A scan scores every pair and evaluates every result."""
-        self._count["candidates"] += taken * live
-        self._count["verified"] += taken * live
-        self._count["reevaluations"] += live if taken else 0
 
     # Explanation
 

@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 
 from rankcast.errors import InputError
 from rankcast.geotext.kernels.score import Frame, Limits, TermVectors
+from rankcast.geotext.phrases import NO_PHRASES, OrderedTerms, WantedPhrases, read_phrases, saying
+from rankcast.geotext.text import Analyzer, analyzed, read_terms
 from rankcast.geotext.vocabulary import LiveTerms, TextVectors, Vectors
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
-from rankcast.tables.schema import NO_TIME, Batch, Bools, Column, Floats, Ints, Kind, Rows
+from rankcast.structures.ids import Slots
+from rankcast.tables.schema import NO_TIME, Batch, Bools, Column, Floats, Ints, Kind, Rows, Terms
 
 RADIUS = Column("radius", required=False, nullable=True)
 MIN_SCORE = Column("min_score", required=False, nullable=True)
@@ -26,13 +29,14 @@ MUST = Column("must", Kind.TERMS, required=False, nullable=True)
 MUST_NOT = Column("must_not", Kind.TERMS, required=False, nullable=True)
 SINCE = Column("since", Kind.TIME, required=False, nullable=True)
 COLUMNS = (RADIUS, MIN_SCORE, MUST, MUST_NOT)
-NAMES = ("radius", "min_score", "must", "must_not", "since")
+NAMES = ("radius", "min_score", "must", "must_not", "since", "phrases")
 NONE = {"radius": np.inf, "score": 0.0, "since": NO_TIME}  # by column: no limit
 NO_LIMITS = Limits(
     np.empty(0),
     np.empty(0),
     np.empty(0, np.int64),
     TermVectors(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0)),
+    NO_PHRASES,
 )
 
 
@@ -41,8 +45,20 @@ def given(batch: Batch) -> bool:
     return any(name in batch for name in NAMES)
 
 
+def read_words(batch: Batch, analyzer: Analyzer | None) -> None:
+    """Analyse what a batch of subscriptions has of words, if there is an analyzer, and read its phrases."""
+    where = "subscriptions"
+    if analyzer is not None and "text" in batch:
+        batch.apart["terms"] = read_terms(batch, analyzer, where)
+    for name in ("must", "must_not"):
+        if analyzer is not None and name in batch:
+            batch.apart[name] = analyzed(batch[name], analyzer, where)
+    if "phrases" in batch:
+        batch.apart["phrases"] = read_phrases(batch["phrases"], analyzer, where)
+
+
 def refuse(batch: Batch) -> None:
-    """Refuse a radius below 0, and a term that must be there and must not."""
+    """Refuse a radius below 0."""
     if "radius" in batch and (batch["radius"] < 0).any():
         row = int(np.argmax(batch["radius"] < 0))
         raise InputError(
@@ -54,16 +70,29 @@ def refuse(batch: Batch) -> None:
         )
 
 
+def check_subscriptions(slots: Slots, live: Rows) -> None:
+    """Refuse live subscriptions from a snapshot whose places, alphas or k are impossible."""
+    for column in ("x", "y"):
+        integrity.finite(slots[column][live], f"subscription.{column}")
+    alpha = slots["alpha"][live]
+    integrity.need(
+        not (np.isinf(alpha) | (alpha < 0) | (alpha > 1)).any(), "subscription.alpha", "is not from 0 to 1"
+    )
+    integrity.within(slots["k"][live], 0, integrity.MOST, "subscription.k")
+
+
 class Interests(Vectors):
     """The terms of subscriptions by row, and their limits.
 
     Attributes:
         limits: for kernels; empty as long as no subscription has any.
         floor: by row, a score that no message is below which the subscription takes; empty likewise.
+        phrases: by row, if there are any.
     """
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: Frame, *, phrases: bool = False) -> None:
         super().__init__()
+        self.phrases = OrderedTerms() if phrases else None
         self._frame = frame
         self._conditions = Vectors()
         self.limits, self.floor = NO_LIMITS, np.empty(0)
@@ -86,6 +115,12 @@ class Interests(Vectors):
             limits.since[rows] = NO_TIME
         if whole or "must" in batch or "must_not" in batch:
             self._set_conditions(rows, batch, terms, whole=whole)
+        if self.phrases is not None and "phrases" in batch:
+            wanted: WantedPhrases = batch["phrases"]
+            words = Terms(np.arange(wanted.words.size + 1), wanted.words)  # a reference to each
+            found, former = terms.acquire(words).term, self.phrases.clear(rows)
+            self.phrases.want(rows, wanted, found)
+            terms.drop(former)
         self.weigh(rows, alpha)
 
     def weigh(self, rows: Rows, alpha: Floats) -> None:
@@ -99,7 +134,13 @@ class Interests(Vectors):
         if not self.limits.radius.size:
             return np.empty(0, np.int32)
         held = rows[rows < self._conditions.texts.size.size]
-        return self._conditions.clear(held)
+        dropped = self._conditions.clear(held)
+        return dropped if self.phrases is None else np.concatenate([dropped, self.phrases.clear(rows)])
+
+    def uses(self, terms: int) -> Ints:
+        """How often vectors, conditions and phrases use each of so many terms."""
+        found = super().uses(terms) + self._conditions.uses(terms)
+        return found if self.phrases is None else found + self.phrases.uses(terms)
 
     def conditions(self, row: int) -> tuple[Rows, Rows]:
         """The terms that a message must have, and those that it must not."""
@@ -130,7 +171,8 @@ class Interests(Vectors):
         )
         order = np.argsort(owner, kind="stable")
         counts = np.bincount(owner, minlength=rows.size).astype(np.int64)
-        given_now = TextVectors(counts, term[order].astype(np.int32), sign_of[order])
+        once = np.ones(term.size, np.int64)
+        given_now = TextVectors(counts, term[order].astype(np.int32), sign_of[order], once)
         replaced = self._conditions.store(rows, given_now)
         terms.drop(replaced.term)
         self.limits = self.limits._replace(terms=self._conditions.texts)
@@ -142,8 +184,10 @@ class Interests(Vectors):
             length = max(rows, held * 9 // 8 + 8)
             arrays = {name: grown(getattr(self.limits, name), length, none) for name, none in NONE.items()}
             self._conditions.make_rows(length)
-            self.limits = Limits(**arrays, terms=self._conditions.texts)
+            self.limits = Limits(**arrays, terms=self._conditions.texts, phrases=NO_PHRASES)
             self.floor = grown(self.floor, length, 0.0)
+            if self.phrases is not None:
+                self.phrases.make_rows(length)
 
     def make_rows(self, rows: int) -> None:
         """Grow the arrays by row to at least `rows`."""
@@ -163,7 +207,7 @@ class Interests(Vectors):
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what `state` gave."""
-        vectors = {name: arrays[name] for name in TermVectors._fields if name in arrays}
+        vectors = {name: arrays[name] for name in (*TermVectors._fields, "frequency") if name in arrays}
         super().restore(header, vectors if "conditions" in header else arrays)
         if "conditions" not in header:
             return self
@@ -179,7 +223,8 @@ class Interests(Vectors):
         )
         integrity.forms(others, {**numbers, "since": (np.int64, (size,))})
         self._conditions.restore({"used": header["conditions"]}, conditions)
-        self.limits = Limits(others["radius"], others["score"], others["since"], self._conditions.texts)
+        columns = others["radius"], others["score"], others["since"]
+        self.limits = Limits(*columns, self._conditions.texts, NO_PHRASES)
         self.floor = others["floor"]
         return self
 
@@ -192,6 +237,11 @@ class Interests(Vectors):
                 integrity.no_nan(getattr(self.limits, name), name)
             integrity.no_nan(self.floor, "floor")
             uses = uses + self._conditions.check_restored(live, terms)
+        if self.phrases is not None:
+            self.phrases.check_restored(live, terms, phrases=True)
+            rows = self.phrases.columns().begin.size
+            integrity.need(rows >= self.limits.radius.size, "phrase.begin", "is too short")
+            uses = uses + self.phrases.uses(terms)
         return uses
 
 
@@ -203,9 +253,13 @@ class Permitted(NamedTuple):
 
 
 def permitted(
-    interests: Interests, row: int, distance: Floats, score: Floats, times: Ints, has: Any
-) -> Permitted:
-    """Compare messages with the limits of a subscription; `has` says which of them have a term."""
+    interests: Interests, row: int, distance: Floats, score: Floats, times: Ints, has: Any,
+    said: list[list[int]],
+) -> Permitted:  # fmt: skip
+    """Compare messages with the limits of a subscription; `has` says which of them have a term.
+
+    `said` are their words in order, if these are kept.
+    """
     limits, size = interests.limits, distance.size
     if not limits.radius.size:
         return Permitted(np.ones(size, np.bool_), {})
@@ -222,4 +276,6 @@ def permitted(
         "must": lacking,
         "must_not": having,
     }
+    if interests.phrases is not None:
+        failed["phrases"] = ~saying(said, interests.phrases.phrases_of(row))
     return Permitted(~np.any(list(failed.values()), axis=0), failed)

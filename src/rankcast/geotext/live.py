@@ -15,16 +15,17 @@ the net change. (A message that is too late for the window never gets here: see 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.geotext.brute_force import GeoTextState
-from rankcast.geotext.buffers import BufferLimits, ResultBuffers, empty_log, longer_log
+from rankcast.geotext.buffers import ResultBuffers, empty_log, longer_log
 from rankcast.geotext.copies import Shown
+from rankcast.geotext.horizon import Horizon
+from rankcast.geotext.indexes import LiveSettings, SubscriptionIndex, indexes
 from rankcast.geotext.kernels import results
-from rankcast.geotext.kernels.match import Prunings
 from rankcast.geotext.kernels.message_search import SearchResults
 from rankcast.geotext.kernels.pair_scores import undecayed_scores
 from rankcast.geotext.kernels.score import Scratch
@@ -33,11 +34,9 @@ from rankcast.geotext.places import former_unit
 from rankcast.geotext.postings import (
     MessagePostings,
     RowColumns,
-    SubscriptionIndex,
     outdated,
-    subscription_index,
 )
-from rankcast.geotext.vector_index import VectorMessages, VectorReaders, sketches_of
+from rankcast.geotext.vector_index import VectorMessages, VectorReaders
 from rankcast.geotext.vocabulary import Replaced
 from rankcast.structures import integrity
 from rankcast.structures.topk_lists import ENTER, LEAVE
@@ -46,11 +45,9 @@ from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 SEARCH_BATCH = 4096  # subscriptions searched for at a time
 MESSAGE_BATCH = 1024  # messages disseminated at a time, unless they have too many candidates
-HORIZON_MARGIN = 1.05  # where scores decay, posting lists are made for gains this much above the largest
 MAX_K = 2**28  # a larger k of a subscription counts as this
 LOG_ROOM = 1 << 14  # lines that are kept room for from one batch to the next
 SHORT_MOVE = 0.02  # of the extent of the bounds: a shorter move starts the search from the buffer
-PRUNINGS = Prunings._fields
 NO_ROWS = np.empty(0, np.int32)
 NO_CHANGES = no_changes()
 COUNTED = ("cells_pruned", "groups_pruned", "candidates", "verified")  # in the order of the counters
@@ -62,27 +59,6 @@ def _empty_changes(size: int) -> tuple[Any, ...]:
     return tuple([np.empty(size, kind) for kind in CHANGE_KINDS])
 
 
-class LiveSettings(NamedTuple):
-    """The method, the refill, groups in a cell of the posting lists, and how large buffers get."""
-
-    method: str
-    refill: str
-    groups: int
-    limits: BufferLimits
-
-
-def indexes(state: GeoTextState, settings: LiveSettings) -> tuple[SubscriptionIndex, MessagePostings]:
-    """Empty indexes of subscriptions and of messages; where vectors count, those of the default method."""
-    if state.meanings is None:
-        index = subscription_index(settings.method, state.frame, settings.groups)
-        return index, MessagePostings(state.frame)
-    if not state.meanings.alone:
-        return subscription_index("igpt", state.frame, settings.groups), MessagePostings(state.frame)
-    *kinds, projection = sketches_of(state)
-    both = kinds[0], kinds[1]
-    return VectorReaders(state, both, projection), VectorMessages(state, both, projection)
-
-
 class LiveResults:
     """Current results of all subscriptions; the engine reports what arrives, changes and leaves.
 
@@ -92,16 +68,13 @@ class LiveResults:
     - Snapshots: `state`, `restore`, `complete`, `check_restored`.
     """
 
-    def __init__(
-        self, state: GeoTextState, settings: LiveSettings, prune: Prunings, counters: dict[str, int]
-    ) -> None:
-        self._state, self.method, self._prune, self._counters = state, settings.method, prune, counters
-        self._frame = state.frame
+    def __init__(self, state: GeoTextState, settings: LiveSettings, counters: dict[str, int]) -> None:
+        self._state, self._settings, self._prune = state, settings, settings.prune
+        self.method, self._counters, self._frame = settings.method, counters, state.frame
         self._postings, self._messages = indexes(state, settings)
         self._buffers = ResultBuffers(settings.refill, settings.limits, plain=state.sources is not None)
         self._columns = RowColumns(state)
-        # The thresholds in the posting lists hold for messages with gains up to this one.
-        self._horizon = 1.0
+        self._horizon = Horizon()
         self._missing: list[str] = []  # posting lists that a restored snapshot does not have
         # Not part of the state: none means anything between calls.
         self._scratch = Scratch(np.zeros(0), np.zeros(0, np.int32))
@@ -144,6 +117,17 @@ class LiveResults:
         self._search(searched, seeded)
         self._list(rows)
 
+    def reweighed(self) -> None:
+        """All weights of terms have changed: list and search everything anew."""
+        state, self._terms = self._state, -1
+        self._postings, self._messages = indexes(state, self._settings)
+        shown, live = state.window.rows().copy(), state.subscriptions.live()
+        if state.copies is not None:
+            shown = shown[state.copies.shows(shown)]
+        self._messages.add(shown, state.texts.texts, self._idf(), self._columns.places())
+        self._search(live, np.full(live.size, not state.interests.limits.radius.size))
+        self._list(live)
+
     def leave(self, rows: Rows) -> None:
         """Subscriptions are about to leave. Cost: O(1) a term."""
         self.unlist(rows)
@@ -159,7 +143,7 @@ class LiveResults:
     def rescale(self, factor: float) -> None:
         """Multiply all gains by a factor; 0 if all messages are about to leave."""
         self._buffers.rescale(factor)
-        self._horizon *= factor
+        self._horizon.rescale(factor)
 
     def threshold(self, row: int) -> float:
         """The score below which a message is not a candidate for a subscription."""
@@ -312,7 +296,7 @@ class LiveResults:
             told = _empty_changes(self._lines + 2 * size if tells else 0)
             lines, doubts, moves, number = results.take(
                 tuple(buffers.held), tuple(buffers.links), tuple(hits), part, behind, columns.k,
-                buffers.refill, tuple(columns.ages), self._unsure, columns.listed, self._horizon,
+                buffers.refill, tuple(columns.ages), self._unsure, columns.listed, self._horizon.gain,
                 tuple(self._log), self._lines, marked, tells, expired,
                 self._state.subscriptions["sequence"], told,
             )  # fmt: skip
@@ -340,7 +324,7 @@ class LiveResults:
         self._search(short)
         self._log_lists(short, ENTER)
         self._counters["reevaluations"] += short.size
-        now, listed = buffers.held.threshold[short] / self._horizon, columns.listed[short]
+        now, listed = buffers.held.threshold[short] / self._horizon.gain, columns.listed[short]
         moved = short[(now < listed) | (now > listed + results.RELIST_RISE)]
         if moved.size:
             self._relist(moved)
@@ -426,13 +410,13 @@ class LiveResults:
 
     def _list(self, rows: Rows) -> None:
         """Add postings of subscriptions that have none, with their current thresholds."""
-        self._columns.listed[rows] = self._buffers.held.threshold[rows] / self._horizon
+        self._columns.listed[rows] = self._buffers.held.threshold[rows] / self._horizon.gain
         texts = self._state.interests.texts
         self._postings.add(rows, texts, self._idf(), self._columns.listed_columns(rows))
 
     def _relist(self, rows: Rows) -> None:
         """Replace postings of subscriptions by ones with their current thresholds."""
-        self._columns.listed[rows] = self._buffers.held.threshold[rows] / self._horizon
+        self._columns.listed[rows] = self._buffers.held.threshold[rows] / self._horizon.gain
         self._update(rows)
 
     def _update(self, rows: Rows) -> None:
@@ -441,18 +425,22 @@ class LiveResults:
         self._postings.update(rows, texts, self._idf(), self._columns.listed_columns(rows))
 
     def _advance_horizon(self) -> None:
-        """Where scores decay, relist all subscriptions once the largest gain has passed the horizon."""
-        top = self._columns.top()
-        if top > self._horizon:
-            self._horizon = HORIZON_MARGIN * top
-            self._relist(self._state.subscriptions.live())
+        """Where scores decay, list those anew whom the largest gain is about to reach; see `Horizon`."""
+        top, slots, horizon = self._columns.top(), self._state.subscriptions, self._horizon
+        for due in (horizon.overtaken, horizon.next):
+            place = due(top, slots.used)
+            rows = np.arange(place.start, place.stop, dtype=np.int32)
+            rows = rows[slots["sequence"][rows] >= 0]
+            rows = rows[self._buffers.held.threshold[rows] / horizon.gain < self._columns.listed[rows]]
+            if rows.size:
+                self._relist(rows)
 
     # Snapshots
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The header and arrays of all structures, under their names."""
         header, arrays = self._columns.state()
-        header["horizon"], header["unit"] = self._horizon, self._frame.unit
+        header |= {**self._horizon.state(spread=self._state.decays), "unit": self._frame.unit}
         for name, part in self._structures().items():
             header[name], mine = part.state()
             arrays |= {f"{name}_{array}": values for array, values in mine.items()}
@@ -460,10 +448,8 @@ class LiveResults:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what `state` returned."""
-        self._terms, horizon = -1, header["horizon"]
-        plain = type(horizon) in (int, float) and 0 < horizon < 1e300
-        integrity.need(plain, "horizon", f"is {horizon!r:.40}, expected a number above 0")
-        self._horizon = float(horizon)
+        self._terms = -1
+        self._horizon.restore(header, self._state.subscriptions.used)
         self._columns.restore(header, arrays)
         known = (*self._structures(), *self._columns.state()[1])
         odd = [name for name in arrays if not name.startswith(known)]

@@ -26,6 +26,7 @@ from rankcast.geotext import lifetimes
 from rankcast.geotext.copies import COPY, Copies, Shown
 from rankcast.geotext.kernels.score import Frame, Plain, TermVectors, are_inside
 from rankcast.geotext.kernels.words import clear, give_back, look_up, replace, take
+from rankcast.geotext.phrases import OrderedTerms
 from rankcast.geotext.places import PLACE, read_places
 from rankcast.geotext.sources import SOURCE, Sources
 from rankcast.geotext.text import TERMS, TEXT, Analyzer, no_terms, read_terms
@@ -55,7 +56,7 @@ from rankcast.tables.schema import NO_TEXT, Batch, Column, Floats, Form, Ids, In
 # mypy: disallow-untyped-decorators=False
 
 TIME = Column("time", Kind.TIME)
-
+CLOCK = Form([TIME])
 
 FITS, OUTSIDE = -1, -2  # no arrival has the id of a live message; one is outside of the bounds
 
@@ -141,7 +142,7 @@ def _has_room(register: Register, keys: Keys, going: int) -> bool:
 def _write(
     plan: tuple[Rows, Rows, int], going: tuple[Rows, Rows, Rows], ids: KeyArrays, given: Plain, texts: Plain,
     messages: Plain, columns: Plain, terms: Plain, references: Ints, idf: Floats, unseen: float,
-    vectors: Plain, used: int, queue: tuple[Rows, Ints], ends: tuple[int, int], rows: Rows,
+    vectors: Plain, frequency: Rows, used: int, queue: tuple[Rows, Ints], ends: tuple[int, int], rows: Rows,
 ) -> tuple[int, int, Rows]:  # fmt: skip
     """Write a planned batch, telling the rows of the arrivals that stay in `rows`; see `write_messages`.
 
@@ -179,6 +180,8 @@ def _write(
         if gain.size > 0:
             held_gain[rows[i]] = gain[i]
     replace(stored, rows, known.sizes, term, weight, used)
+    for i in range(total):
+        frequency[used + i] = known.frequency[i]
     insert(queue[0], queue[1], ends[0], ends[1], rows, times)
     return WRITTEN, total, forgotten
 
@@ -234,7 +237,7 @@ def write_messages(
         done, total, forgotten = _write(
             (staying, held, plan.reused), (cleared, dismissed, former), ids, given,
             (words.starts, words.words.offsets, words.words.data), messages.register(), columns,
-            *terms.for_kernels(), tuple(texts.texts), texts.used, queue, ends, rows,
+            *terms.for_kernels(), tuple(texts.texts), texts.frequency, texts.used, queue, ends, rows,
         )  # fmt: skip
         if done == WRITTEN:
             break
@@ -284,7 +287,7 @@ class Messages:
     - Snapshots: `parts`, `check_restored`.
 
     Attributes:
-        slots, texts, window, decay, sources, copies: its parts.
+        slots, texts, window, decay, sources, copies, said: its parts.
         form: the columns of messages.
     """
 
@@ -302,6 +305,7 @@ class Messages:
         sources: Sources | None,
         distinct: bool,
         meanings: Meanings | None,
+        ordered: bool,
     ) -> None:
         self._frame, self._plain_frame, self._terms, self._read = frame, tuple(frame), terms, read
         self._edits, self._everywhere, self.window = edits, everywhere, window_of(window)
@@ -317,7 +321,7 @@ class Messages:
         columns |= {COPY: np.int32} if distinct else {}
         self.slots = Slots(columns)
         self.copies = Copies(self.slots) if distinct else None
-        self.texts = Vectors()
+        self.texts, self.said = Vectors(), OrderedTerms() if ordered else None
         timed = self.window.span > 0
         self._op = lifetimes.op_column(timed=timed)
         named = [] if sources is None else [SOURCE]
@@ -402,6 +406,9 @@ class Messages:
         rows = write_messages(
             batch, plan, leaving, arrived, gain, self.window, self.slots, self._terms, self.texts
         )
+        if self.said is not None:
+            self.said.clear(leaving)
+            self.said.hear(rows, batch["terms"], plan.staying, self._terms.slots)
         if self.meanings is not None and rows.size:
             vectors = batch[VECTOR][plan.staying]
             self.meanings.theirs.write(rows, vectors, np.ones(rows.size, np.bool_))
@@ -422,6 +429,8 @@ class Messages:
             parts[COPY] = self.copies.slots
         if self.meanings is not None:
             parts["message_vector"] = self.meanings.theirs
+        if self.said is not None:
+            parts["said"] = self.said
         return parts if self.decay is None else {**parts, "decay": self.decay}
 
     def check_restored(self, live: Rows) -> None:
@@ -439,6 +448,10 @@ class Messages:
             self.copies.check_restored(self.window.rows(), self.window.times())
         if self.meanings is not None:
             self.meanings.theirs.check_restored(live, "message_vector", blank=False)
+        if self.said is not None:
+            self.said.check_restored(live, self._terms.slots.used, phrases=False)
+            rows = self.said.columns().begin.size
+            integrity.need(live.max(initial=-1) < rows, "said.begin", "is too short")
 
     def _rows(self, rows: Any) -> tuple[Batch, Ints | None]:
         """A batch of messages, and what its rows do if they have a column that says so."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -124,6 +124,13 @@ def read_places(batch: Batch, plain_frame: Plain, where: str) -> dict[str, Float
         for name, values in given.items():
             refuse_outside(values, *ends[name], name, where)
     return given
+
+
+def moves(frame: Frame, given: Mapping[str, Floats], x: Floats, y: Floats) -> Floats:
+    """How far places move that get the coordinates given, as a share of the extent of the bounds."""
+    far = np.abs(given.get("x", x) - x) + np.abs(given.get("y", y) - y)
+    share: Floats = far / (frame.east - frame.west + frame.north - frame.south)
+    return share
 
 
 def refuse_outside(values: Floats, low: float, high: float, column: str, where: str) -> None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from importlib import import_module
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from rankcast.geotext.kernels.arrange import Shape, arrange_messages, arrange_su
 from rankcast.geotext.kernels.match import Prunings
 from rankcast.geotext.kernels.message_search import SearchResults, best_messages
 from rankcast.geotext.kernels.pair_scores import Hits
+from rankcast.geotext.kernels.phrases import Phrases
 from rankcast.geotext.kernels.postings import (
     BLOCK,
     FACTS,
@@ -46,6 +46,7 @@ from rankcast.geotext.kernels.score import (
     SubscriptionColumns,
     TermVectors,
 )
+from rankcast.geotext.limits import Interests
 from rankcast.geotext.vectors import NO_MEANING
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
@@ -59,7 +60,6 @@ BY_SUBSCRIPTION = ("alpha", "k", "listed", "stamp")
 BY_MESSAGE = ("time", "arrival", "stamp")
 NO_TIMES, NO_ROWS = np.empty(0, np.int64), np.empty(0, np.int32)
 NO_GAINS = np.empty(0)
-CELL_INDEX = "rankcast.papers.geotext.ciq:CellIndex"  # loaded for method="ciq" alone
 TIDY = 8  # when all lists are moved, those of which more than one in `TIDY` entries is void lose these first
 
 
@@ -111,9 +111,12 @@ class RowColumns:
 
     def subscriptions(self, threshold: Floats) -> SubscriptionColumns:
         """All subscriptions, with the thresholds given."""
-        slots, interests = self._state.subscriptions, self._state.interests
+        slots, interests, said = self._state.subscriptions, self._state.interests, self._state.said
+        limits = interests.limits
+        if said is not None and interests.phrases is not None and limits.radius.size:
+            limits = limits._replace(phrases=Phrases(interests.phrases.columns(), said.columns()))
         return SubscriptionColumns(
-            slots["x"], slots["y"], self.alpha, threshold, self.stamp, interests.texts, interests.limits,
+            slots["x"], slots["y"], self.alpha, threshold, self.stamp, interests.texts, limits,
             NO_MEANING if self._state.meanings is None else self._state.meanings.columns(),
         )  # fmt: skip
 
@@ -135,7 +138,8 @@ class RowColumns:
             self._needed[0, rows] = mine / share
             self._needed[1, rows] = (bar - (1.0 - mine) * meanings.beta - LIFT_SLACK) / share
             (alpha, listed), floor = self._needed, NO_GAINS
-        return ListedColumns(slots["x"], slots["y"], alpha, listed, self.stamp, floor)
+        radius = self._state.interests.limits.radius
+        return ListedColumns(slots["x"], slots["y"], alpha, listed, self.stamp, floor, radius)
 
     def messages(self, rows: Rows) -> MessageColumns:
         """All messages, and which rows of them arrive."""
@@ -338,9 +342,11 @@ class SubscriptionPostings(PostingLists):
 
     facts, node, slack, tail, worth = FACTS, NODE, 2, 2, 64
 
-    def __init__(self, frame: Frame, shape: Shape) -> None:
+    def __init__(self, frame: Frame, shape: Shape, interests: Interests) -> None:
         super().__init__()
-        self._plain_frame, self._shape = tuple(frame), shape
+        self._plain_frame, self._shape, self._scale, self._interests = (
+            tuple(frame), shape, frame.scale, interests,
+        )  # fmt: skip
 
     def add(self, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns) -> None:
         """Add owners that are not in the lists, by texts of known terms. Cost: O(1) an entry."""
@@ -375,7 +381,8 @@ class SubscriptionPostings(PostingLists):
         rows, x, y, texts, gain, top, time = messages
         *readers, interests, limits, meaning = subscriptions
         fits, *hits = match.disseminate(
-            tuple(self.lists), rows, (*readers, *meaning), tuple(interests), (*limits[:3], *limits.terms),
+            tuple(self.lists), rows, (*readers, *meaning), tuple(interests),
+            (*limits[:3], *limits.terms, *limits.phrases.wanted, *limits.phrases.said),
             (x, y, gain, top, time), tuple(texts), idf, scratch.place, self._plain_frame, tuple(on), most,
             counters,
         )  # fmt: skip
@@ -387,7 +394,8 @@ class SubscriptionPostings(PostingLists):
 
     def _arrange(self, terms: Rows, firsts: Ints, stamps: Bits) -> None:
         if terms.size:
-            arrange_subscriptions(self.lists, terms, firsts, stamps, self._shape)
+            radius = self._interests.limits.radius
+            arrange_subscriptions(self.lists, terms, firsts, stamps, self._shape, radius, self._scale)
 
 
 class MessagePostings(PostingLists):
@@ -445,50 +453,8 @@ class MessagePostings(PostingLists):
             arrange_messages(self.lists, terms, firsts, stamps)
 
 
-class SubscriptionIndex(Protocol):
-    """Which subscriptions a message may enter; `SubscriptionPostings` by default."""
-
-    @property
-    def lists(self) -> Any:
-        """The arrays that it holds."""
-
-    def know(self, terms: int) -> None:
-        """Make room for rows of terms up to `terms`."""
-
-    def add(self, rows: Rows, texts: TermVectors, idf: Floats, listed: ListedColumns) -> None:
-        """Index subscriptions that are not indexed."""
-
-    def drop(self, rows: Rows, texts: TermVectors, stamps: Bits) -> None:
-        """Forget subscriptions."""
-
-    def update(self, rows: Rows, texts: TermVectors, idf: Floats, listed: ListedColumns) -> None:
-        """Take over new thresholds of subscriptions."""
-
-    def disseminate(
-        self, subscriptions: SubscriptionColumns, messages: MessageColumns, idf: Floats, scratch: Scratch,
-        on: Prunings, counters: Ints, listed: Floats,
-    ) -> Hits | None:  # fmt: skip
-        """The hits of messages; None if there are too many candidates to hold at once."""
-
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Header and arrays of a snapshot."""
-
-    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a snapshot."""
-
-    def check_restored(self, texts: TermVectors, stamps: Bits, live: Bools) -> None:
-        """Refuse a snapshot that is not of the `live` subscriptions."""
-
-
-def subscription_index(method: str, frame: Frame, groups: int) -> SubscriptionIndex:
-    """The empty index of subscriptions of a method; `groups` are those in a cell of the posting lists."""
-    if method != "ciq":
-        return SubscriptionPostings(frame, Shape(CELL, groups))
-    module, _, name = CELL_INDEX.partition(":")
-    found: SubscriptionIndex = getattr(import_module(module), name)(frame)
-    return found
-
-
 def outdated(arrays: Mapping[str, NDArray[Any]]) -> bool:
-    """Whether arrays are posting lists of an older version, whose entries have no signatures."""
-    return "fact" in arrays and arrays["fact"].shape[1:] == (8, STEP)
+    """Whether arrays are posting lists of an older version: without signatures, or radii in nodes."""
+    if "fact" not in arrays or "node" not in arrays:
+        return False
+    return arrays["fact"].shape[1:] == (8, STEP) or arrays["node"].shape[1:] == (17,)

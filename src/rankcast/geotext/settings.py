@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast.core.spec import LISTS, Setting
 from rankcast.errors import SettingError, shown
+from rankcast.geotext.text import TERMS, TEXT
+from rankcast.geotext.vocabulary import Vocabulary
+from rankcast.structures.distance import HALF_CIRCUMFERENCE
 
+SPEC = replace(
+    LISTS,
+    axes=lambda settings: (("x", 0.0), ("y", 0.0)),
+    settings={
+        "window": Setting(duration=True),
+        "half_life": Setting(duration=True),
+        "vocabulary": Setting(
+            documents=lambda rows, settings: Vocabulary.fit(rows, analyzer=settings.get("analyzer")),
+            column=lambda settings: TERMS.name if settings.get("analyzer") is None else TEXT.name,
+        ),
+    },
+    title="the k best recent messages near me about my words",
+)
 PARTS = {  # names of parts in `memory()`, and the prefixes of their arrays in a snapshot; the first that fits
     "reverse lists": ("live.buffers_link_",),
     "buffers": ("live.buffers_",),
     "postings": ("live.readers_",),
-    "window": ("message.", "window.", "text.", "source.", "copy.", "live.messages_", "live.age_"),
-    "subscriptions": ("subscription.", "interest.", "live."),
+    "window": ("message.", "window.", "text.", "said.", "source.", "copy.", "live.messages_", "live.age_"),
+    "subscriptions": ("subscription.", "interest.", "phrase.", "live."),
     "words": ("term.",),
     "vectors": ("subscription_vector.", "message_vector."),
 }
@@ -34,6 +52,17 @@ def window_to_json(window: int | timedelta) -> int | dict[str, int]:
     if isinstance(window, timedelta):
         return {"microseconds": window // timedelta(microseconds=1)}
     return int(window)
+
+
+def from_json(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as they stand in a snapshot, as an engine takes them."""
+    found = dict(settings)
+    for name in ("window", "half_life"):
+        if isinstance(found.get(name), dict):
+            found[name] = timedelta(microseconds=found[name]["microseconds"])
+    if found["metric"] == "haversine":
+        found.setdefault("scale", HALF_CIRCUMFERENCE)
+    return found
 
 
 def bytes_by_part(arrays: Mapping[str, NDArray[Any]]) -> dict[str, int]:

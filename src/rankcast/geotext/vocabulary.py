@@ -11,9 +11,10 @@ term to the last; each product divided by that root.
 Inside an engine `LiveTerms` gives every term in use a row and counts the references to it: of the
 vocabulary, messages, subscriptions. A term without references is forgotten. `Vectors` keeps the terms and
 weights of messages or subscriptions, flat; the terms of one row are in code point order, so that sums along
-a vector are always added in the same order.
+a vector are always added in the same order. They also keep how often each term is in its text, so that
+another vocabulary can take the place of the first (`LiveTerms.reweigh`, `Vectors.reweigh`).
 
-Memory: by what is live. Terms: as `Slots`, 16 bytes more; vectors: 12 bytes a row and 12 a term of it, and
+Memory: by what is live. Terms: as `Slots`, 16 bytes more; vectors: 12 bytes a row and 16 a term of it, and
 up to an eighth more for growth.
 """
 
@@ -28,6 +29,7 @@ from importlib import import_module
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast.errors import InputError, shown
@@ -38,13 +40,28 @@ from rankcast.structures import integrity
 from rankcast.structures.arrays import grown, ranges
 from rankcast.structures.ids import PROCESS, Slots, select
 from rankcast.tables import read
-from rankcast.tables.schema import NO_VALUES, Bools, Floats, Ids, Ints, Rows, Terms
+from rankcast.tables.schema import (
+    NO_VALUES,
+    Bools,
+    Column,
+    Floats,
+    Form,
+    Ids,
+    Ints,
+    Kind,
+    Names,
+    Rows,
+    Terms,
+    arrow,
+)
 
 EVERYWHERE = np.frombuffer(
     "\U0010ffff".encode(), np.uint8
 )  # no character, and behind all others in their order
 EVERY = Ids("str", NO_VALUES, np.array([0, EVERYWHERE.size]), EVERYWHERE.copy())
 NO_WORDS = Ids("str", NO_VALUES, np.zeros(1, np.int64), np.empty(0, np.uint8))
+TERM, DOCUMENTS = Column("term", Kind.NAME, nullable=True), Column("documents", Kind.COUNT)
+MOST_FACTOR = 64  # frequencies of snapshots of before are told from weights, if the least is below this
 
 
 class Bags(NamedTuple):
@@ -65,7 +82,8 @@ class Bags(NamedTuple):
 class Vocabulary:
     """Document frequencies of terms; made by `fit`, never changed afterwards.
 
-    Without a vocabulary, or with `Vocabulary.fit` of no documents, every idf is 1.
+    Without a vocabulary, or with `Vocabulary.fit` of no documents, every idf is 1. As an Arrow table it has
+    the columns `term` and `documents`, how many have the term; the row without a term counts all documents.
 
     >>> vocabulary = Vocabulary.fit({"terms": [["pizza", "pizza", "wine"], ["pizza"], ["sushi"]]})
     >>> vocabulary
@@ -107,6 +125,62 @@ class Vocabulary:
         return cls(words, frequency, documents)
 
     @classmethod
+    def read(cls, rows: Any) -> Vocabulary:
+        """One as it is as a table: `term`, `documents`; the row without a term counts all documents."""
+        if isinstance(rows, Vocabulary):
+            return rows
+        where = "vocabulary"
+        batch = read.read(rows, FORM, where=where)
+        counts: Ints = np.asarray(batch["documents"], np.int64)
+        if not batch.size:
+            return cls.empty()
+        names: Names = batch["term"]
+        everything, known = np.flatnonzero(~names.known), np.flatnonzero(names.known)
+        if known.size and names.ids.kind != "str":
+            raise InputError(
+                "holds integers", where=where, column="term", row=int(known[0]), expected="a string or null"
+            )
+        if everything.size != 1:
+            raise InputError(
+                f"is null in {everything.size} rows",
+                where=where,
+                column="term",
+                row=int(everything[1]) if everything.size else None,
+                expected="one row without a term, which counts all documents",
+            )
+        documents, ids = int(counts[everything[0]]), select(names.ids, known)
+        if known.size and counts[known].max() > documents:
+            row = int(known[np.argmax(counts[known] > documents)])
+            raise InputError(
+                f"is {counts[row]}", where=where, column="documents", row=row,
+                expected=f"at most all documents, which are {documents}",
+            )  # fmt: skip
+        try:
+            Slots.refuse_duplicates(ids, where=where, column="term")
+        except InputError as error:
+            raise (error if error.row is None else error.at(int(known[error.row]))) from None
+        if not known.size:
+            return cls.of(NO_WORDS, np.empty(0, np.int64), documents)
+        counted = bags_of(Terms(np.arange(known.size + 1), ids))  # in code point order
+        frequency = np.empty(known.size, np.int64)
+        frequency[counted.word] = counts[known]
+        return cls.of(counted.words, frequency, documents)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The vocabulary as an Arrow table; see `read`."""
+        terms, counts = arrow(self.words).to_pylist(), self.frequency.tolist()
+        if self.documents:
+            terms, counts = [None, *terms], [self.documents, *counts]
+        table = pa.table({"term": pa.array(terms, pa.string()), "documents": pa.array(counts, pa.int64())})
+        return table.__arrow_c_stream__(requested_schema)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.digest() == other.digest()
+
+    def __hash__(self) -> int:
+        return hash(self.digest())
+
+    @classmethod
     def empty(cls) -> Vocabulary:
         """No documents: every idf is 1."""
         return cls(NO_WORDS, np.empty(0, np.int64), 0)
@@ -140,6 +214,9 @@ class Vocabulary:
         for part in (self.words.offsets, self.words.data, self.frequency):
             checksum.update(np.ascontiguousarray(part).data)
         return checksum.hexdigest()
+
+
+FORM = Form([TERM, DOCUMENTS])
 
 
 def inverse_frequency(documents: int, frequency: int) -> float:
@@ -177,11 +254,12 @@ def unit_weights(texts: Bags, idf: Floats) -> Floats:
 
 
 class TextVectors(NamedTuple):
-    """Vectors of texts, one behind the other: how many terms each has, the terms, their weights."""
+    """Vectors of texts, one behind the other: how many terms each has, the terms, weights, frequencies."""
 
     counts: Ints
     term: Rows
     weight: Floats
+    frequency: Ints
 
 
 class VectorEntries(NamedTuple):
@@ -199,6 +277,11 @@ class Replaced(NamedTuple):
     same: Bools
 
 
+def _writable(words: Ids) -> Ids:
+    """A copy: kernels are compiled for arrays that can be written."""
+    return words._replace(offsets=words.offsets.copy(), data=words.data.copy())
+
+
 class LiveTerms:
     """Terms in use as rows, with their idf and the number of references to them.
 
@@ -210,8 +293,7 @@ class LiveTerms:
         self._documents = vocabulary.documents
         self._unseen = inverse_frequency(self._documents, 0)
         self.slots = Slots({"references": np.int64, "idf": np.float64})
-        words = vocabulary.words  # copied: kernels are compiled for arrays that can be written
-        known = self.slots.add(words._replace(offsets=words.offsets.copy(), data=words.data.copy()))
+        known = self.slots.add(_writable(vocabulary.words))
         self.slots["references"][known] = 1
         self.slots["idf"][known] = vocabulary.idfs()
         if everywhere:
@@ -247,6 +329,30 @@ class LiveTerms:
         if last.size:
             self.slots.release(last)
 
+    def reweigh(self, vocabulary: Vocabulary, uses: Ints) -> None:
+        """Let another vocabulary count. `uses`: how often vectors use each term, by row.
+
+        References of the new one are taken before those of the old one are given back. Cost: O(terms).
+        """
+        slots, live = self.slots, self.slots._live()
+        every = live[slots["idf"][live] == 0.0]
+        former = live[slots["references"][live] > uses[live]]
+        former = former[~np.isin(former, every)]
+        self._documents = vocabulary.documents
+        self._unseen = inverse_frequency(self._documents, 0)
+        slots["idf"][live] = self._unseen
+        slots["idf"][every] = 0.0
+        words = _writable(vocabulary.words)
+        rows = slots.find(words, where="vocabulary")
+        fresh = np.flatnonzero(rows < 0)
+        if fresh.size:
+            rows[fresh] = slots.add(select(words, fresh))
+            slots["references"][rows[fresh]] = 0
+        slots["references"][rows] += 1
+        slots["idf"][rows] = vocabulary.idfs()
+        slots["idf"][every] = 0.0
+        self.drop(former)
+
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The terms and what is known of them."""
         header, arrays = self.slots.state()
@@ -275,6 +381,7 @@ class Vectors:
 
     Attributes:
         texts: all vectors, for kernels; valid until the next `store`.
+        frequency: by entry, how often a term is in its text; 0 in a snapshot of before, until `recover`.
         used: entries below this have been written since the last tidying.
     """
 
@@ -282,15 +389,51 @@ class Vectors:
         self.texts = TermVectors(
             np.zeros(8, np.int64), np.zeros(8, np.int32), np.zeros(64, np.int32), np.zeros(64)
         )
+        self.frequency = np.zeros(64, np.int32)
         self.used = 0
 
     def store(self, rows: Rows, given: TextVectors) -> Replaced:
         """Set the vectors of rows; returns what they had before. Cost: O(1) a term, amortised."""
         self.make_rows(kernel.most(rows) + 1)
         self.make_room(given.term.size)
-        replaced = Replaced(*kernel.replace(tuple(self.texts), rows, *given, self.used))
-        self.used += given.term.size
+        counts, term, weight, frequency = given
+        replaced = Replaced(*kernel.replace(tuple(self.texts), rows, counts, term, weight, self.used))
+        self.frequency[self.used : self.used + term.size] = frequency
+        self.used += term.size
         return replaced
+
+    def uses(self, terms: int) -> Ints:
+        """How often vectors use each of so many terms."""
+        held = np.flatnonzero(self.texts.size).astype(np.int32)
+        uses: Ints = np.bincount(self.entries(held).term, minlength=terms)
+        return uses
+
+    def reweigh(self, idf: Floats) -> None:
+        """Weigh all vectors by another idf of their terms. Cost: O(terms of all)."""
+        kernel.reweigh(tuple(self.texts), self.frequency, idf)
+
+    def recover(self, idf: Floats) -> None:
+        """Tell frequencies that a snapshot does not have from weights, but for a common factor of a text."""
+        held = np.flatnonzero(self.texts.size).astype(np.int32)
+        sizes = self.texts.size[held].astype(np.int64)
+        place = ranges(self.texts.begin[held], sizes)
+        if not place.size or self.frequency[place].all():
+            return
+        own = idf[self.texts.term[place]]
+        share = self.texts.weight[place] / np.where(own > 0, own, 1.0)
+        share[share <= 0.0] = np.inf
+        firsts = np.cumsum(sizes) - sizes
+        least = np.minimum.reduceat(share, firsts)
+        share[np.isinf(share)] = 0.0  # of the term of all messages
+        ratio = share / np.repeat(np.where(np.isinf(least), 1.0, least), sizes)
+        open_, found = np.ones(held.size, np.bool_), np.ones(place.size, np.int64)
+        for factor in range(1, MOST_FACTOR):
+            tried = np.rint(factor * ratio)
+            off = np.maximum.reduceat(np.abs(tried - factor * ratio) / np.maximum(tried, 1.0), firsts)
+            fits = open_ & (off < 1e-9)
+            found = np.where(np.repeat(fits, sizes), np.maximum(tried, 1), found)
+            open_ &= ~fits
+        self.frequency[place] = np.minimum(found, np.iinfo(np.int32).max)
 
     def clear(self, rows: Rows) -> Rows:
         """Empty some rows; returns the terms they had."""
@@ -307,17 +450,18 @@ class Vectors:
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """How much is used, and the arrays."""
-        return {"used": self.used}, self.texts._asdict()
+        return {"used": self.used}, {**self.texts._asdict(), "frequency": self.frequency}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave. Cost: O(1), whatever the arrays hold."""
         rows, entries = (arrays[name].size if name in arrays else 0 for name in ("begin", "term"))
         by_row = {"begin": (np.int64, (rows,)), "size": (np.int32, (rows,))}
-        integrity.forms(
-            arrays, {**by_row, "term": (np.int32, (entries,)), "weight": (np.float64, (entries,))}
-        )
+        by_entry = {"term": (np.int32, (entries,)), "weight": (np.float64, (entries,))}
+        arrays = {"frequency": np.zeros(entries, np.int32), **arrays}  # once there was none
+        integrity.forms(arrays, {**by_row, **by_entry, "frequency": (np.int32, (entries,))})
         self.used = integrity.whole(header, "used", 0, entries)
         self.texts = TermVectors(**{name: arrays[name] for name in TermVectors._fields})
+        self.frequency = arrays["frequency"]
         return self
 
     def check_restored(self, live: Rows, terms: int) -> Ints:
@@ -335,6 +479,7 @@ class Vectors:
         entries = self.entries(held.astype(np.int32))
         integrity.within(entries.term, 0, terms, "term")
         integrity.finite(entries.weight, "weight")
+        integrity.within(self.frequency[:used], 0, integrity.MOST, "frequency")
         uses: Ints = np.bincount(entries.term, minlength=terms)
         return uses
 
@@ -351,7 +496,9 @@ class Vectors:
             return
         held = np.flatnonzero(self.texts.size).astype(np.int32)
         kept, sizes = self.entries(held), self.texts.size[held].astype(np.int64)
+        frequency = self.frequency[ranges(self.texts.begin[held], sizes)]
         self.used = kept.term.size
         self.texts.begin[held] = np.cumsum(sizes) - sizes
         capacity = (self.used + entries) * 9 // 8 + 64
         self.texts = self.texts._replace(term=grown(kept.term, capacity), weight=grown(kept.weight, capacity))
+        self.frequency = grown(frequency, capacity)

@@ -199,6 +199,20 @@ class Window:
         self._soon = np.unique(self._soon[self.until[self._soon] < LATEST])  # without those that are gone
         return self._soon[self.until[self._soon] <= clock]
 
+    def next_end(self) -> int:
+        """When the clock of a window by time reaches the end of a message next; the latest time if never."""
+        if not self.span or not len(self):
+            return LATEST
+        oldest, found = int(self.times()[0]), LATEST
+        if oldest <= LATEST - self.span:
+            found = oldest + self.span
+        if self.until.size:
+            self.ending(self.clock)
+            if not self._soon.size and self._beyond < LATEST:
+                self.ending(self._beyond)
+            found = min(found, int(self.until[self._soon].min(initial=LATEST)))
+        return found
+
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The ends of the queue, the clock, and the arrays."""
         header = {"first": self._first, "end": self._end}

@@ -72,6 +72,9 @@ class Settings(BaseSettings):
         default=1.0, gt=0, description="the pause behind the first attempt; it doubles, up to an hour"
     )
     webhook_dead: int = Field(default=1000, ge=1, description="dead letters that are kept for a webhook")
+    clock: bool = Field(
+        default=True, description="whether streams with a clock drop what is old while nothing comes"
+    )
     heartbeat: float = Field(default=15.0, gt=0, description="time between two signs of life to a receiver")
     body_wait: float = Field(default=60.0, gt=0, description="how long a body may take to come")
     stall: float = Field(

@@ -34,6 +34,7 @@ from rankcast.core.engine import Engine
 from rankcast.core.spec import Spec
 from rankcast.errors import JournalError, RankcastError, ShardError
 from rankcast.service import engines
+from rankcast.service.clock import StreamClock
 from rankcast.service.dry_run import Bases
 from rankcast.service.external import External, Lists
 from rankcast.service.hub import Hub
@@ -91,6 +92,8 @@ class Stream:
         self.dry = asyncio.Lock()
         self.written = self.groups = self.refused = 0
         self._expiry = self.records.next_expiry()
+        self._clock = StreamClock(self._last_write())
+        self._follow_clock()
         self._waiting: deque[Work] = deque()
         self._bytes = 0
         self._wake = threading.Condition()
@@ -207,6 +210,7 @@ class Stream:
                 return
             try:
                 self._expire()
+                self._advance()
                 self._serve(works)
             except Exception:
                 _LOG.exception("stream %s", self.name)
@@ -220,7 +224,8 @@ class Stream:
             while not self._waiting:
                 if self._ending:
                     return None
-                wait = None if self._expiry is None else self._expiry - time.time()
+                due = min((at for at in (self._expiry, self._clock.due) if at is not None), default=None)
+                wait = None if due is None else due - time.time()
                 if wait is not None and wait <= 0:
                     return []
                 self._wake.wait(None if wait is None else min(wait, CLOCK))
@@ -288,6 +293,7 @@ class Stream:
             self.written += len(self._answers)
             self.groups += 1
             self._expiry = self.records.next_expiry()
+            self._follow_clock()
             self.hub.tell(self._answers)
             self.bases.keep(self.shard.covered, self.log.first)
             self.log.forget_old(time.time())
@@ -307,6 +313,29 @@ class Stream:
         self._serve([ended])
         if ended.done.exception() is not None:
             self._expiry = time.time() + 1.0  # there may be no room now
+
+    def _advance(self) -> None:
+        """Move the clock of the engine on if something leaves by it, as a write like any other."""
+        if self._clock.due is None or self._clock.due > time.time():
+            return
+
+        def move(stream: Stream) -> None:
+            times = pa.array([self._clock.at(time.time())], pa.timestamp("ns"))
+            stream.write("advance", {"time": times})
+
+        moved = Work(move, 0, True, Future())
+        self._serve([moved])
+        if moved.done.exception() is not None:
+            self._clock.due = time.time() + 1.0  # there may be no room now
+
+    def _follow_clock(self) -> None:
+        if self.settings.clock:
+            self._clock.follow(self.engine.clock(), time.time())
+
+    def _last_write(self) -> float:
+        """When the last write was that the log has."""
+        last = next(iter(self.log.after(self.sequence - 1) or ()), None)
+        return time.time() if last is None else min(last.at, time.time())
 
     def _has_room(self) -> bool:
         told = os.statvfs(self.path)

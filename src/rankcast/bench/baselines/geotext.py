@@ -123,7 +123,7 @@ class TermAtATime:
         """Compute lists from the postings of the window."""
         self.boards.size[rows], self.boards.bar[rows] = 0, -np.inf
         window = (self._oldest, self._next)
-        _evaluate(self._messages, self._interests, self._places, self.boards, rows, *window, self._window)
+        evaluate(self._messages, self._interests, self._places, self.boards, rows, *window, self._window)
 
     def arrive(self, count: int) -> None:
         """Let the next so many messages in."""
@@ -165,7 +165,7 @@ def _texts(bags: Bags, weight: Floats, low: int, high: int) -> Texts:
 
 
 @njit(**EXACT)
-def _keep(boards: Boards, row: int, item: int, score: float) -> None:
+def keep(boards: Boards, row: int, item: int, score: float) -> None:
     """Put a message in its place in a list; of equal scores the newer comes first."""
     items, scores, size, bar = boards
     k, at = items.shape[1], size[row]
@@ -186,7 +186,8 @@ def _keep(boards: Boards, row: int, item: int, score: float) -> None:
 
 
 @njit(**EXACT)
-def _score(alpha: float, east: float, north: float, diagonal: float, alike: float) -> float:
+def score_of(alpha: float, east: float, north: float, diagonal: float, alike: float) -> float:
+    """The score of a message so far away that has so much in common."""
     return alpha * (1.0 - math.sqrt(east * east + north * north) / diagonal) + (1.0 - alpha) * alike
 
 
@@ -211,10 +212,10 @@ def _arrive(
             alike[row] += weight * share[posting]
     for i in range(count):
         row = seen[i]
-        score = _score(alpha[row], x[row] - there_x[item], y[row] - there_y[item], diagonal, alike[row])
+        score = score_of(alpha[row], x[row] - there_x[item], y[row] - there_y[item], diagonal, alike[row])
         alike[row] = 0.0
         if score >= bar[row]:
-            _keep(boards, row, item, score)
+            keep(boards, row, item, score)
 
 
 @njit(**EXACT)
@@ -231,9 +232,9 @@ def _look_at_all(messages: Texts, interests: Texts, places: Places, boards: Boar
         for at in range(start[row], start[row + 1]):
             alike += weights[at] * weight[terms[at]]
         if alike > 0.0:
-            score = _score(alpha[row], x[row] - there_x[item], y[row] - there_y[item], diagonal, alike)
+            score = score_of(alpha[row], x[row] - there_x[item], y[row] - there_y[item], diagonal, alike)
             if score >= boards.bar[row]:
-                _keep(boards, row, item, score)
+                keep(boards, row, item, score)
 
 
 @njit(**EXACT)
@@ -258,7 +259,7 @@ def _holders(messages: Texts, interests: Texts, boards: Boards, item: int, scrat
 
 
 @njit(**EXACT)
-def _evaluate(
+def evaluate(
     messages: Texts, interests: Texts, places: Places, boards: Boards, rows: Rows, oldest: int, after: int,
     scratch: Scratch,
 ) -> None:  # fmt: skip
@@ -283,10 +284,11 @@ def _evaluate(
                 alike[item] += weights[at] * share[posting]
         for i in range(count):
             item = seen[i]
-            score = _score(alpha[row], x[row] - there_x[item], y[row] - there_y[item], diagonal, alike[item])
+            east, north = x[row] - there_x[item], y[row] - there_y[item]
+            score = score_of(alpha[row], east, north, diagonal, alike[item])
             alike[item] = 0.0
             if score >= bar[row]:
-                _keep(boards, row, item, score)
+                keep(boards, row, item, score)
 
 
 def cosine(one: Sequence[str], other: Sequence[str]) -> float:

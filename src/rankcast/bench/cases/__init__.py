@@ -24,6 +24,7 @@ MODULES: tuple[str, ...] = (
     f"{CASES}.matching",
     f"{CASES}.matching_peers",
     f"{CASES}.geotext",
+    f"{CASES}.geotext_steady",
     f"{CASES}.geotext_vectors",
     f"{CASES}.moving",
     f"{CASES}.skyline",

@@ -257,6 +257,8 @@ def refuse(make: Make, workload: Workload, spoilers: Sequence[Spoiler], at: int)
     for call, rows in workload.steps[:at]:
         getattr(engine, call)(rows)
     call, rows = workload.steps[at]
+    if not isinstance(rows, dict | list):
+        return  # a table of its own kind, which has no ids
     for spoil in spoilers:
         bad = spoil(call, rows)
         if bad is None:
@@ -329,19 +331,19 @@ def apart(make: Make, workload: Workload, whole: Run) -> None:
 
 def _in_memory(rows: Any) -> tuple[bytearray, Any]:
     """A table whose columns lie in memory of ours, without a copy; ids lie in a column of their own."""
-    table = pa.table(rows if isinstance(rows, dict) else {"id": rows})
+    table = pa.table({"id": rows} if isinstance(rows, list) else rows)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     memory = bytearray(sink.getvalue())
     given = pa.ipc.open_stream(pa.py_buffer(memory)).read_all()
-    return memory, given if isinstance(rows, dict) else given["id"]
+    return memory, given["id"] if isinstance(rows, list) else given
 
 
 def slices(rows: Any) -> Iterator[Any]:
-    """Rows one by one, by turns as a dict of columns and as a list of one dict."""
+    """Rows one by one, by turns as a dict of columns and as a list of one dict; any other thing is whole."""
     if not isinstance(rows, dict):
-        yield from ([one] for one in rows)
+        yield from ([one] for one in rows) if isinstance(rows, list) else [rows]
         return
     size = len(next(iter(rows.values()), []))
     for place in range(size):

@@ -45,7 +45,7 @@ from rankcast.geotext.kernels.postings import (
     widen_message_node,
     widen_node,
 )
-from rankcast.geotext.kernels.score import SHARE, Bits, Floats32, needed_alike
+from rankcast.geotext.kernels.score import SHARE, Bits, Floats, Floats32, nearness_within, needed_alike
 from rankcast.structures.jit import EXACT
 
 CURVE, NEED = -1, -2  # what entries may be sorted by beside a fact
@@ -134,20 +134,26 @@ def _order(lists: Postings, begin: int, end: int, order: Rows, shape: Shape) -> 
 
 
 @njit(**EXACT)
-def _bound(lists: Postings, word: int, first: int) -> None:
+def _bound(lists: Postings, word: int, first: int, radii: Floats, scale: float) -> None:
     """Make the nodes of a list from one of its entries on, the first of a block."""
-    begin, size, fact, node = lists.begin[word], lists.size[word], lists.fact, lists.node
+    begin, size, fact, node, row = lists.begin[word], lists.size[word], lists.fact, lists.node, lists.row
     for offset in range(first, size):
         at = begin + offset
         block = (at - offset % BLOCK) // STEP
         if offset % BLOCK == 0:
             clear_node(node, block)
-        widen_node(node, block, fact, at)
+        radius = radii[row[at]] if radii.size > 0 else np.inf
+        widen_node(node, block, fact, at, nearness_within(radius, scale))
 
 
 @njit(**EXACT)
-def arrange_subscriptions(lists: Postings, words: Rows, firsts: Ints, stamps: Bits, shape: Shape) -> None:
-    """Put lists in order, each from one of its entries on, without what is gone. Cost: O(n) a list."""
+def arrange_subscriptions(
+    lists: Postings, words: Rows, firsts: Ints, stamps: Bits, shape: Shape, radii: Floats, scale: float
+) -> None:
+    """Put lists in order, each from one of its entries on, without what is gone. Cost: O(n) a list.
+
+    `radii` are those of owners, if they have any.
+    """
     begins, mains, joints, sizes, _, deads, row, fact, _ = lists
     for i in range(words.size):
         word, first = words[i], firsts[i]
@@ -168,7 +174,7 @@ def arrange_subscriptions(lists: Postings, words: Rows, firsts: Ints, stamps: Bi
         sizes[word] = mains[word] = first + order.size
         if first == 0:
             joints[word] = order.size
-        _bound(lists, word, first)
+        _bound(lists, word, first, radii, scale)
 
 
 @njit(**EXACT)

@@ -33,7 +33,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.geotext.kernels.pair_scores import ARRIVAL, CELLS, GROUPS, ROW, score_pairs, sort_pairs
+from rankcast.geotext.kernels.pair_scores import CELLS, GROUPS, score_pairs, sort_pairs, write_keys
+from rankcast.geotext.kernels.phrases import OrderedWords, Phrases
 from rankcast.geotext.kernels.postings import (
     ALPHA,
     AWAY,
@@ -54,10 +55,10 @@ from rankcast.geotext.kernels.postings import (
     PULL,
     PULL_REST,
     REST,
-    STAMP,
     STEP,
     THRESHOLD,
     WEIGHT,
+    WITHIN,
     Postings,
     X,
     Y,
@@ -88,9 +89,9 @@ from rankcast.structures.arrays import borrowed, prefetch, with_room
 from rankcast.structures.distance import EUCLIDEAN
 from rankcast.structures.jit import EXACT
 
+ZERO, ONE = np.float32(0.0), np.float32(1.0)
 VECTOR_WIDTH = 16  # messages that are tested at once
 HALF = 32768  # 1 in 15 bits
-ZERO, ONE = np.float32(0.0), np.float32(1.0)
 # Of a message under a term, as float32: the weight of the term, the length of the terms after it, the maxima
 # of both from here on, the three coordinates of the place. As uint16: weight and length in 15 bits, rounded
 # up; the coordinates in 15 bits; the two halves of the signature.
@@ -196,10 +197,6 @@ NEAREST = np.uint16(HALF + 4)  # how near a message is at best, in 15 bits
 MAX_SHIFT = 14  # of a gap: a longer reach prunes as much
 ALIKE_SLACK, SLACK = np.uint16(5), np.uint16(5)  # what rounding may have taken
 NO_BITS = np.uint16(0)
-# The place of the only bit of a number of 32 bits, by the top of its product with `FACTOR`.
-DE_BRUIJN = 0x077CB531
-BIT_INDEX = np.empty(32, np.int64)
-BIT_INDEX[[(DE_BRUIJN << bit & 0xFFFFFFFF) >> 27 for bit in range(32)]] = np.arange(32)
 
 
 class TileTest(NamedTuple):
@@ -317,23 +314,6 @@ def test_entries(
         masks[j] = (found | (more if bar <= bests[i] else np.int64(0))) & valid  # Theorem 4
 
 
-@njit(**EXACT)
-def write_keys(
-    rows: Rows, fact: Bits, at: int, passed: Rows, size: int, arrival: Rows, first: int, masks: Ints,
-    keys: Ints, count: int,
-) -> int:  # fmt: skip
-    """Write the keys of what passes in a block; there is room. Returns how many there are then."""
-    for j in range(size):
-        found, pair = masks[j], np.int64(arrival[first + passed[j]]) << ARRIVAL
-        while found != 0:
-            entry = np.uint64(at + BIT_INDEX[((found & -found) * DE_BRUIJN & 0xFFFFFFFF) >> 27])
-            stamp = fact[entry // np.uint64(STEP), STAMP, entry % np.uint64(STEP)]
-            keys[count] = np.int64(rows[entry]) << ROW | pair | np.int64(stamp)
-            count += 1
-            found &= found - 1
-    return count
-
-
 FIRST_KEYS = 4096  # room for candidates to begin with
 AHEAD, LINE = 8, 64  # terms whose first blocks are prefetched; bytes of a cache line
 
@@ -380,6 +360,8 @@ def _block_bounds(
 ) -> None:  # fmt: skip
     """Say by how much each message of a term passes the bounds of a block, how near it is, its best score.
 
+    The largest radius of a block is one of its bounds: whatever is farther passes by nothing.
+
     Nothing but arithmetic on floats of one width, so that eight messages are one instruction. The last
     `WIDTH` are looked at as a whole.
     """
@@ -394,7 +376,7 @@ def _block_bounds(
     )
     far, far_rest, alone = node[block, FAR], node[block, FAR_REST], node[block, FAR_ALONE]
     most, most_rest = node[block, MOST], node[block, MOST_REST]
-    low, high = node[block, LOW_ALPHA], node[block, HIGH_ALPHA]
+    low, high, within = node[block, LOW_ALPHA], node[block, HIGH_ALPHA], node[block, WITHIN]
     west, south, bottom = node[block, BOX], node[block, BOX + 1], node[block, BOX + 2]
     east, north, top = node[block, BOX + 3], node[block, BOX + 4], node[block, BOX + 5]
     for i in range((size + VECTOR_WIDTH - 1) // VECTOR_WIDTH * VECTOR_WIDTH):
@@ -406,11 +388,12 @@ def _block_bounds(
             max(ZERO, south - y, y - north),
             max(ZERO, bottom - z, z - top),
         )
-        short = away_counts * (ONE - max(ZERO, nearness(reach, a * a + b * b + c * c)))
+        near = nearness(reach, a * a + b * b + c * c)
+        short = away_counts * (ONE - max(ZERO, near))
         words = pull * weight + pull_rest * rest - (ONE + away * short)
         both = min(words, far * weight + far_rest * rest + alone - short)
         nears[i] = ONE - short
-        margins[i] = min(nears[i] - least + no_cell, both + no_group)
+        margins[i] = min(nears[i] - least + no_cell, near - within + no_cell, both + no_group)
         bests[i] = best_of_group(low, high, nears[i], alikeness(most, most_rest, weight, rest))
 
 
@@ -433,7 +416,7 @@ def _messages_passing(
 @njit(**EXACT)
 def _find_candidates(
     lists: Postings, messages: MessageColumns, idf: Floats, place: Rows, frame: Frame, on: Prunings,
-    most: int, counters: Ints,
+    most: int, radius: Floats, counters: Ints,
 ) -> tuple[Ints, int | np.int64]:  # fmt: skip
     """Keys of the pairs that pass: the subscription, the message's place in the batch, the stamp.
 
@@ -447,7 +430,7 @@ def _find_candidates(
     room, reach, test, count = arrivals.size, frame.reach, tile_test(frame, on.inner, on.prefix), np.int64(0)
     nears, margins, bests = np.empty(room, np.float32), np.empty(room, np.float32), np.empty(room, np.float32)
     found, masks, blank = np.empty(room, np.int32), np.empty(room, np.int64), np.zeros((2, STEP), np.uint16)
-    keys = np.empty(min(most, FIRST_KEYS), np.int64)
+    keys, spot = np.empty(min(most, FIRST_KEYS), np.int64), share[SHARE_X:]
     for which in range(terms.size):
         if which + AHEAD < terms.size:
             _prefetch_block(begins[terms[which + AHEAD]] // STEP, fact, node)
@@ -472,7 +455,10 @@ def _find_candidates(
                     fact, at, end, found, passed, bits, first, nears, bests, test, blank, on.prefix, stop,
                     masks,
                 )  # fmt: skip
-                count = write_keys(rows, fact, at, found, passed, arrivals, first, masks, keys, count)
+                count = write_keys(
+                    rows, fact, at, found, passed, arrivals, first, masks, spot, radius, frame.scale, reach,
+                    keys, count,
+                )  # fmt: skip
     return keys, count
 
 
@@ -493,15 +479,24 @@ def disseminate(
     messages = MessageColumns(
         borrowed(rows), borrowed(x), borrowed(y), texts, borrowed(gain), top, borrowed(time)
     )
-    radius, least, since, begin, size, term, weight = borrowed(limits)
-    limited = Limits(radius, least, since, TermVectors(begin, size, term, weight))
+    radius, least, since, begin, size, term, weight, a, b, c, d, e, f = borrowed(limits)
+    phrases = Phrases(OrderedWords(a, b, c), OrderedWords(d, e, f))
+    limited = Limits(radius, least, since, TermVectors(begin, size, term, weight), phrases)
     subscriptions = SubscriptionColumns(
         borrowed(reader_x), borrowed(reader_y), borrowed(alpha), borrowed(threshold), borrowed(stamp),
         borrowed(interests), limited, meaning,
     )  # fmt: skip
     frame, counted, on = named(plain_frame), np.zeros_like(counters), Prunings(*plain_on)
     keys, pairs = _find_candidates(
-        borrowed(lists), messages, borrowed(idf), borrowed(scratch), frame, on, most, borrowed(counted)
+        borrowed(lists),
+        messages,
+        borrowed(idf),
+        borrowed(scratch),
+        frame,
+        on,
+        most,
+        radius,
+        borrowed(counted),
     )
     if pairs < 0:
         return False, rows[:0], rows[:0], x[:0]

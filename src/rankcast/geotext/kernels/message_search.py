@@ -28,6 +28,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.geotext.kernels.arrange import slot_of
+from rankcast.geotext.kernels.phrases import says
 from rankcast.geotext.kernels.postings import (
     BLOCK,
     CELL,
@@ -64,6 +65,7 @@ from rankcast.geotext.kernels.score import (
     embed,
     nearness,
     nearness_of,
+    nearness_within,
     rarest_first,
     share_of,
     text_score,
@@ -81,7 +83,6 @@ CAPACITY = 2 * BLOCK
 LINE_WEIGHTS = 8  # weights in a cache line
 LINE = 64  # bytes of a cache line
 NONE = np.float32(-1.0)  # below all scores
-FARTHEST = 1e30  # times the scale that a radius counts at most
 EARLIEST = np.iinfo(np.int64).min
 
 
@@ -375,7 +376,7 @@ def score_candidates(
     items, scores = board
     time, arrival, _, _, source, _, per_source = ages
     x, y, alpha, radius, least, since, everywhere, first, last, row, share, lift = query
-    limits, meaning = subscriptions.limits.terms, subscriptions.meaning
+    (_, _, _, limits, phrases), meaning = subscriptions.limits, subscriptions.meaning
     for i in range(filled):
         item, cosine = fetched[i], 0.0
         if count == items.size and (bests[i] * share + lift) * top < scores[count - 1]:
@@ -390,6 +391,8 @@ def score_candidates(
         if away > radius or score < least or time[item] < since:
             continue
         if last > first and not _has_terms(limits, first, last, terms, firsts[i], ends[i]):
+            continue
+        if not says(phrases, row, item):
             continue
         score *= gains[item] if gains.size > 0 else 1.0
         at = count
@@ -445,8 +448,7 @@ def _search(
     top, current = messages.top, ages.stamp
     query = wanted_by(row, subscriptions, idf)
     alpha, spot = np.float32(query.alpha / query.share), embed(frame, query.x, query.y)
-    far = min(query.radius / frame.scale, FARTHEST)
-    floor = np.float32(1.0 - 1.000001 * far - 1e-5) if query.radius < np.inf else np.float32(-np.inf)
+    floor = nearness_within(query.radius, frame.scale)
     x, y, z = np.float32(spot[0]), np.float32(spot[1]), np.float32(spot[2])
     term, weight, rest = rarest_first(subscriptions.texts, row, idf)
     bits, squares = np.empty(term.size, np.int32), np.empty(term.size, np.float32)

@@ -1,4 +1,4 @@
-"""Exact scores of candidate pairs of a subscription and a message.
+"""Candidate pairs of a subscription and a message: their keys, and their exact scores.
 
 Pairs are keys, sorted by subscription, then message: subscriptions are read in the order in which they lie,
 and hits come out in the order in which buffers take them. The weight of a term in a message is looked up in a
@@ -13,17 +13,23 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from rankcast.geotext.kernels.phrases import says
+from rankcast.geotext.kernels.postings import STAMP, STEP, X, Y, Z
 from rankcast.geotext.kernels.score import (
     FACTOR,
     Bits,
     Floats,
+    Floats32,
     Frame,
     Ints,
     MessageColumns,
     Rows,
     SubscriptionColumns,
     TermVectors,
+    nearness,
     nearness_of,
+    nearness_within,
+    share_of,
     text_score,
 )
 from rankcast.structures.distance import distance
@@ -37,6 +43,10 @@ DIGIT = 10
 FEW = 64  # up to this many keys are sorted by insertion
 BUCKET = 2  # cells of a bucket
 LEAST_BUCKETS = 4  # buckets of a table
+# The place of the only bit of a number of 32 bits, by the top of its product with `FACTOR`.
+DE_BRUIJN = 0x077CB531
+BIT_INDEX = np.empty(32, np.int64)
+BIT_INDEX[[(DE_BRUIJN << bit & 0xFFFFFFFF) >> 27 for bit in range(32)]] = np.arange(32)
 
 
 class Hits(NamedTuple):
@@ -48,6 +58,38 @@ class Hits(NamedTuple):
     subscription: Rows
     arrival: Rows
     score: Floats
+
+
+@njit(**EXACT)
+def write_keys(
+    rows: Rows, fact: Bits, at: int, passed: Rows, size: int, arrival: Rows, first: int, masks: Ints,
+    spot: Floats32, radius: Floats, scale: float, reach: np.float32, keys: Ints, count: int,
+) -> int:  # fmt: skip
+    """Write the keys of what passes in a block and is not beyond its radius; there is room.
+
+    `spot` has the places of messages, `radius` is by subscription if one has any. (Arrays are passed one by
+    one: Numba would count references of the arrays of a tuple, block by block.) Returns how many keys there
+    are then.
+    """
+    for j in range(size):
+        its = np.uint64(first + passed[j])
+        x, y, z = spot[0, its], spot[1, its], spot[2, its]
+        found, pair = masks[j], np.int64(arrival[its]) << ARRIVAL
+        while found != 0:
+            entry = np.uint64(at + BIT_INDEX[((found & -found) * DE_BRUIJN & 0xFFFFFFFF) >> 27])
+            tile, lane = entry // np.uint64(STEP), entry % np.uint64(STEP)
+            row = rows[entry]
+            keys[count] = np.int64(row) << ROW | pair | np.int64(fact[tile, STAMP, lane])
+            near = True
+            if radius.size > 0:
+                east = share_of(fact[tile, X, lane]) - x
+                north = share_of(fact[tile, Y, lane]) - y
+                up = share_of(fact[tile, Z, lane]) - z
+                gap = nearness(reach, east * east + north * north + up * up)
+                near = gap >= nearness_within(radius[row], scale)
+            count += near
+            found &= found - 1
+    return count
 
 
 class WeightTables(NamedTuple):
@@ -227,6 +269,8 @@ def score_pairs(
             cosine += weights[at] * _weight(held, weight, cell, terms[at])
         score = alpha * near + (1.0 - alpha) * text_score(meaning, row, item, cosine)
         if limited and not (score >= limits.score[row] and _has_terms(limits.terms, row, held, start, mask)):
+            continue
+        if limited and not says(limits.phrases, row, item):
             continue
         score *= gain
         owners[used], arrivals[used], scores[used] = row, arrival, score

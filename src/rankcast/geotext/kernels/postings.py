@@ -33,6 +33,7 @@ from rankcast.geotext.kernels.score import (
     TermVectors,
     embed,
     named,
+    nearness_within,
     needed_alike,
     needed_near,
     rarest_first,
@@ -49,9 +50,9 @@ WEIGHT, REST, ALPHA, THRESHOLD, X, Y, Z, STAMP, LOW_SIGN, HIGH_SIGN, FACTS = ran
 LOW, HIGH, MESSAGE_FACTS = 2, 3, 8  # of a message: its signature, and how many facts it has
 # Of a node: the largest weight and rest, and the largest by what is needed of terms at the same place; the
 # largest alpha; how far away a message may be for its weight, for its rest, without terms; the least needed
-# by place, and more of terms for a distance; the least alpha; the box.
-MOST, MOST_REST, PULL, PULL_REST, HIGH_ALPHA, FAR, FAR_REST, FAR_ALONE, NEAR, AWAY, LOW_ALPHA, BOX = range(12)
-NODE = 17
+# by place, and more of terms for a distance; the least alpha; the nearness of the largest radius; the box.
+MOST, MOST_REST, PULL, PULL_REST, HIGH_ALPHA, FAR, FAR_REST, FAR_ALONE = range(8)
+NEAR, AWAY, LOW_ALPHA, WITHIN, BOX, NODE = 8, 9, 10, 11, 12, 18
 MESSAGE_BOX, MESSAGE_NODE = 2, 8  # of a node of messages: the box after the largest weight and rest
 CELL, REGION, DISTRICT = 256, 4096, 65536  # messages that are put in order together
 LAST_STAMP = 65535
@@ -87,7 +88,8 @@ class Postings(NamedTuple):
 class ListedColumns(NamedTuple):
     """Subscriptions by row: place, alpha, threshold in the lists, and the stamp of live entries.
 
-    `floor` is a score that no message is below which a subscription takes; empty if none has such a limit.
+    `floor` is a score that no message is below which a subscription takes, `radius` how far one may be; both
+    are empty if none has such a limit.
     """
 
     x: Floats
@@ -96,6 +98,7 @@ class ListedColumns(NamedTuple):
     threshold: Floats
     stamp: Bits
     floor: Floats
+    radius: Floats
 
 
 LATEST = np.iinfo(np.int64).max
@@ -167,8 +170,8 @@ def clear_node(node: Floats32, at: int) -> None:
 
 
 @njit(**EXACT)
-def widen_node(node: Floats32, at: int, fact: Bits, entry: int) -> None:
-    """Widen a node by one more entry.
+def widen_node(node: Floats32, at: int, fact: Bits, entry: int, within: np.float32) -> None:
+    """Widen a node by one more entry; `within` is the `nearness_within` its radius.
 
     An entry wants `weight * own + rest * others >= need + distance * alpha / (1 - alpha)`. Divided by its
     need, what is on the left and what is on the right are bounded apart [Geo Theorem 3]; solved for the
@@ -192,7 +195,7 @@ def widen_node(node: Floats32, at: int, fact: Bits, entry: int) -> None:
     )
     node[at, FAR_ALONE] = max(node[at, FAR_ALONE], alone)
     node[at, NEAR], node[at, AWAY] = min(node[at, NEAR], needed_near(alpha, bar)), min(node[at, AWAY], away)
-    node[at, LOW_ALPHA] = min(node[at, LOW_ALPHA], alpha)
+    node[at, LOW_ALPHA], node[at, WITHIN] = min(node[at, LOW_ALPHA], alpha), min(node[at, WITHIN], within)
     node[at, HIGH_ALPHA] = max(node[at, HIGH_ALPHA], alpha)
     for axis in range(3):
         place = fact[tile, X + axis, lane] * SHARE
@@ -226,7 +229,7 @@ def _append_subscriptions(
 ) -> None:
     """Add owners to the lists of all their terms; there is room."""
     begins, _, _, sizes, _, _, listed, fact, node = lists
-    x, y, alphas, thresholds, stamps, floors = owners
+    x, y, alphas, thresholds, stamps, floors, radii = owners
     for row in rows:
         term, weight, rest = rarest_first(texts, row, idf)
         if term.size > 0 and idf[term[-1]] == 0.0:
@@ -235,6 +238,7 @@ def _append_subscriptions(
         alpha, bar = round_nearest(alphas[row]), round_down(thresholds[row])
         if floors.size > 0:
             bar = max(bar, round_down(floors[row]))
+        within = nearness_within(radii[row] if radii.size > 0 else np.inf, frame.scale)
         for i in range(term.size):
             offset = sizes[term[i]]
             sizes[term[i]] = offset + 1
@@ -253,7 +257,7 @@ def _append_subscriptions(
             block = (at - offset % BLOCK) // STEP
             if offset % BLOCK == 0:
                 clear_node(node, block)
-            widen_node(node, block, fact, at)
+            widen_node(node, block, fact, at, within)
 
 
 @njit(**EXACT)
@@ -392,7 +396,7 @@ def update_subscriptions(
     The former entries are void if there is no room for the new ones (`FULL`).
     """
     _, _, _, _, _, dead, _, _, _ = borrowed(lists)
-    _, _, _, _, stamps, _ = borrowed(owners)
+    _, _, _, _, stamps, _, _ = borrowed(owners)
     if not drop(dead, borrowed(rows), borrowed(texts), stamps):
         return VOID
     return add_subscriptions(lists, rows, texts, idf, owners, frame, seen, cell)
@@ -400,14 +404,9 @@ def update_subscriptions(
 
 @njit(**EXACT)
 def add_messages(
-    lists: Postings,
-    rows: Rows,
-    texts: TermVectors,
-    idf: Floats,
-    places: PlaceColumns,
-    frame: Plain,
+    lists: Postings, rows: Rows, texts: TermVectors, idf: Floats, places: PlaceColumns, frame: Plain,
     seen: Rows,
-) -> int:
+) -> int:  # fmt: skip
     """The same for messages."""
     terms, counts = distinct_terms(texts, rows, seen)
     if not _have_room(lists, terms, counts):

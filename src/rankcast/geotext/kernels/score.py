@@ -24,6 +24,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rankcast.geotext.kernels.phrases import Phrases
 from rankcast.structures.distance import EARTH_RADIUS, EUCLIDEAN
 from rankcast.structures.jit import EXACT
 
@@ -32,6 +33,7 @@ SHARE = np.float32(1.0 / UNIT)
 SLACK = np.float32(2e-5)  # what rounding to 16 bits may take from a score
 GAP_SLACK = np.float32(2e-5)  # and from a gap in the cube
 LIFT_SLACK = 1e-12  # what rounding may add to the cosine of unit vectors
+FARTHEST = 1e30  # times the scale that a radius counts at most
 STEEP = 1e-2  # an alpha nearer to 0 or 1 makes one of the bounds divide by too small a number
 
 Spot = tuple[float, float, float]
@@ -156,6 +158,14 @@ def nearness_of(away: float, scale: float) -> float:
 
 
 @njit(**EXACT)
+def nearness_within(radius: float, scale: float) -> np.float32:
+    """What no bound of a nearness, before it is cut off at 0, is below for a place within a radius."""
+    if radius == np.inf:
+        return np.float32(-np.inf)
+    return np.float32(1.0 - 1.000001 * min(radius / scale, FARTHEST) - 1e-5)
+
+
+@njit(**EXACT)
 def needed_alike(alpha: float, threshold: float) -> float:
     """The least cosine that a message at the same place needs [Geo (4)]; -inf if alpha is near 1."""
     return (threshold - float(SLACK) - alpha) / (1.0 - alpha) if 1.0 - alpha > STEEP else -np.inf
@@ -210,13 +220,14 @@ class Limits(NamedTuple):
     """What subscriptions ask for beyond their terms, by row; all of it is empty if none asks for anything.
 
     How far a message may be, the least score and the least time it has, and terms that it must have (of
-    weight 1) and must not have (of weight -1).
+    weight 1) and must not have (of weight -1), and phrases.
     """
 
     radius: Floats
     score: Floats
     since: Ints
     terms: TermVectors
+    phrases: Phrases
 
 
 class Meaning(NamedTuple):

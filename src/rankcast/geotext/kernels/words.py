@@ -186,6 +186,20 @@ def unit_weights(counts: Ints, word: Ints, frequency: Ints, idf: Floats) -> Floa
 
 
 @njit(**EXACT)
+def reweigh(texts: TermVectors, frequency: Rows, idf: Floats) -> None:
+    """Give all vectors the weights that terms of these idf have; see the module's head."""
+    begins, sizes, terms, weights = texts
+    for row in range(begins.size):
+        begin, end, squares = begins[row], begins[row] + sizes[row], 0.0
+        for i in range(begin, end):
+            weights[i] = frequency[i] * idf[terms[i]]
+            squares += weights[i] * weights[i]
+        norm = math.sqrt(squares) if squares > 0.0 else 1.0
+        for i in range(begin, end):
+            weights[i] /= norm
+
+
+@njit(**EXACT)
 def look_up(texts: tuple[Ints, Ints, NDArray[np.uint8]], rows: Rows, register: Register) -> KnownWords:
     """The words of some texts, as terms where they are known; changes nothing."""
     starts, offsets, data = texts
@@ -232,12 +246,12 @@ def take(
 def acquire(
     texts: tuple[Ints, Ints, NDArray[np.uint8]], rows: Rows, plain: tuple[Any, ...], references: Ints,
     idf: Floats, unseen: float,
-) -> tuple[bool, Ints, Rows, Floats]:  # fmt: skip
+) -> tuple[bool, Ints, Rows, Floats, Ints]:  # fmt: skip
     """See `LiveTerms.acquire`; False, and which words are new, if room must be made for them first."""
     register = hashing.register_of(borrowed(plain))
     known = look_up(texts, rows, register)
     done, term, weight = take(known, register, references, idf, unseen)
-    return done, known.sizes, term, weight
+    return done, known.sizes, term, weight, known.frequency
 
 
 @njit(**EXACT)

@@ -10,7 +10,7 @@ import numpy as np
 from rankcast.bench.cases.geotext import _follows, publisher
 from rankcast.bench.runner import Figure, Grid, Parameters, Trial, case
 from rankcast.bench.workloads.geotext import world
-from rankcast.geotext.live import PRUNINGS
+from rankcast.geotext.indexes import PRUNINGS
 
 DATA = ["synthetic", "places", "reviews"]
 SMALL: dict[str, list[Any]] = {"subscriptions": [1_000], "window": [1_000], "events": [100], "k": [20]}

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from rankcast.geotext.kernels.match import Prunings
 from rankcast.geotext.kernels.message_search import clear_vector, load_vector
 from rankcast.geotext.kernels.pair_scores import CANDIDATES, VERIFIED, Hits
+from rankcast.geotext.kernels.phrases import says
 from rankcast.geotext.kernels.postings import ListedColumns
 from rankcast.geotext.kernels.score import (
     Bits,
@@ -199,7 +200,7 @@ def _has_terms(wanted: TermVectors, row: int, noted: Floats) -> bool:
 def _walk(
     lists: CellLists, subscriptions: SubscriptionColumns, spot: tuple[float, float], term: Rows,
     weight: Floats, cell: int, slot: int, scratch: Scratch, frame: Frame, hits: Hits, arrival: int, used: int,
-    gain: float, time: int, counters: Ints,
+    gain: float, item: int, time: int, counters: Ints,
 ) -> int:  # fmt: skip
     """Write the hits in one cell; returns how many there are then, -1 if they do not fit."""
     _, _, rows, weights, need = lists
@@ -222,6 +223,7 @@ def _walk(
                 and score >= limits.score[row]
                 and time >= limits.since[row]
                 and _has_terms(limits.terms, row, noted)
+                and says(limits.phrases, row, item)
             )
             score *= gain
             if fits and score >= subscriptions.threshold[row]:
@@ -257,7 +259,7 @@ def disseminate(
                 cell = _number(level, mine[0], mine[1])
                 found = _walk(
                     lists, subscriptions, spot, term, weight, cell, slot, scratch, frame, hits, arrival,
-                    found, gain, messages.time[row], counters,
+                    found, gain, row, messages.time[row], counters,
                 )  # fmt: skip
         clear_vector(scratch, term)
         if found < 0:
@@ -272,7 +274,7 @@ PAIRS = 1 << 16  # hits of several messages at a time
 class CellIndex:
     """Posting lists by term and cell, made anew at the next message after subscriptions came or went.
 
-    A `SubscriptionIndex` of `rankcast.geotext.postings`. Everything follows from the state of the engine, so
+    A `SubscriptionIndex` of `rankcast.geotext.indexes`. Everything follows from the state of the engine, so
     a snapshot has no more than which subscriptions there are.
 
     Memory: 80 bytes a term of a subscription (in ten cells each), 48 a subscription, 16 a term and cell.
