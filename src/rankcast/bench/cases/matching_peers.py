@@ -120,13 +120,13 @@ SHAPES = [
 def auto(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Match with the default index after a while; the baseline is the best of all indexes there are."""
     over, rows, events = shaped(parameters["shape"], parameters["subscriptions"], parameters["events"], rng)
-    names = ["box-tree", "r-tree", "ir-tree"]
+    names = ["box-tree", "inverted", "r-tree", "ir-tree"]
     if len(over) == 1:
         names += ["interval-tree", "segment-tree"]
     engine = loaded("auto", over, rows, k=20)
     for _ in range(8):
         engine.publish(events)
-    others = {name: loaded(name, over, rows, k=20) for name in names if len(over) < 20 or name == "box-tree"}
+    others = {name: loaded(name, over, rows, k=20) for name in names if len(over) < 20 or name in names[:2]}
     first = head(events, 50)
     best = min(others, key=lambda name: asked(others[name], first))
     return Trial(
