@@ -76,7 +76,8 @@ class ZoneIndex:
         """Set the zones of subscriptions, around the given places."""
         if not rows.size:
             return
-        self._reserve(int(rows.max()) + 1, int(zones.count.sum()))
+        self.reserve(int(rows.max()) + 1)
+        self._reserve_members(int(zones.count.sum()))
         held = self.held
         held.x[rows], held.y[rows] = x, y
         self._used = int(zone_follow.store(held, rows, zones, self._used))
@@ -95,14 +96,18 @@ class ZoneIndex:
         known = rows[rows < place.size]
         self._index.remove(known[place[known] >= 0])
 
-    def _reserve(self, rows: int, members: int) -> None:
-        """Make room for rows, and for members at the end."""
+    def reserve(self, rows: int) -> None:
+        """Make room for rows."""
         held = self.held
         if rows > held.x.size:
             length = max(rows, 2 * held.x.size, 16)
             larger = {name: grown(getattr(held, name), length, 0) for name in BY_ROW}
-            self.held = held = held._replace(**larger)
+            self.held = held._replace(**larger)
             self._stale = grown(self._stale, length, 0)
+
+    def _reserve_members(self, members: int) -> None:
+        """Make room for members at the end."""
+        held = self.held
         if self._used + members > held.member.size:
             live = int(held.count.sum())
             size = max(held.member.size, SPARE)
@@ -341,8 +346,12 @@ class TopKZones:
             # With as many wanted as there are members nothing can turn: they only get in order.
             wanted, at = (self.zones.held.count, 0), np.array(self._at(turned))
             self._follow(turned, at, wanted, True, flags)
+        self._left(other[outside])
         self.renew(other[outside])
         return other, before
+
+    def _left(self, rows: Rows) -> None:
+        """Called with queries that have left their zones, before they get new ones."""
 
     def _follow(
         self, rows: Rows, places: Floats, wanted: tuple[Ints, int], ordered: bool, flags: zone_follow.Flags
