@@ -22,6 +22,7 @@ FAMILIES = ("range_topk", "covering", "matching", "geotext", "moving")
 # The papers' figures are benchmark cases: they stand above `bench`, which imports them by name.
 LEVELS = {
     "gateway": 1,
+    "geo": 1,
     "client": 2,
     "structures": 1,
     "tables": 1,

@@ -228,24 +228,26 @@ class MovingTopK(RoadEngine):
 
     # Answers
 
-    def zones(self) -> pa.Table:
-        """Per subscription a circle inside which its result is among the `members`, by order of registration.
-
-        Columns `subscription, x, y, radius, members`; there are at most k + m - 1 members. On roads:
-        `subscription, geometry, members`, the edge that it is on as a WKB line, with as many as it takes.
-        """
-        live = self._slots.live()
+    def _zone_table(self, rows: Rows) -> pa.Table:
         if self._network is not None:
-            return self._road_zones(live)
+            return self._road_zones(rows)
+        members = self._zone_members(rows)
+        if not isinstance(self._zones, TopKZones):
+            return self._points(rows, members)
+        held = self._zones.zones.held
+        return self._circles(rows, (held.x[rows], held.y[rows]), held.radius[rows], members)
+
+    def _zone_members(self, rows: Rows) -> Sequence[Rows]:
         if isinstance(self._zones, TopKZones):
             held = self._zones.zones.held
-            ends = held.start[live] + held.count[live]
-            members = [held.member[a:b] for a, b in zip(held.start[live], ends, strict=True)]
-            return self._circles(live, (held.x[live], held.y[live]), held.radius[live], members)
+            ends = held.start[rows] + held.count[rows]
+            return [held.member[a:b] for a, b in zip(held.start[rows], ends, strict=True)]
+        if isinstance(self._zones, NetworkTopK):
+            return [self._zones.members(row) for row in rows]
         objects = self._all_objects()
-        sizes = self._k_of(live) + (0 if self._m == AUTO else int(self._m) - 1)
-        found = [self._best(row, objects, int(size))[0] for row, size in zip(live, sizes, strict=True)]
-        return self._points(live, [objects.row[places] for places in found])
+        sizes = self._k_of(rows) + (0 if self._m == AUTO else int(self._m) - 1)
+        found = [self._best(row, objects, int(size))[0] for row, size in zip(rows, sizes, strict=True)]
+        return [objects.row[places] for places in found]
 
     def view(self, subscription: Any) -> dict[str, Any]:
         """What a picture of a subscription needs: the objects around it, which of them count, and the zone.
@@ -257,8 +259,7 @@ class MovingTopK(RoadEngine):
         objects = self._all_objects()
         passing = np.flatnonzero(self._passes(mine, objects.attributes))
         objects = Objects._make(column[passing] for column in objects)
-        rows = self._slots.live()
-        zone = self._own("zones").slice(int(np.flatnonzero(rows == mine)[0]), 1).to_pylist()[0]
+        zone = self._zone_table(np.array([mine], np.int32)).to_pylist()[0]
         items = self._objects.take(objects.row).to_pylist()
         place = {item: at for at, item in enumerate(items)}
         found = self._own("results", [subscription])["item"].to_pylist()

@@ -57,6 +57,7 @@ class ZoneIndex:
         none, nowhere = np.zeros(0), np.zeros(0, np.int64)
         self.held = ZoneColumns(none, none, none, none, nowhere, nowhere, nowhere, np.zeros(0, np.int32))
         self._stale = np.zeros(0, np.bool_)  # not in the tree as it is now
+        self.noted: list[Rows] | None = None  # those that are put, while somebody watches
         self._used = 0
         self._index = PointIndex([None, None, 0.0, 0.0])
 
@@ -76,6 +77,8 @@ class ZoneIndex:
         """Set the zones of subscriptions, around the given places."""
         if not rows.size:
             return
+        if self.noted is not None:
+            self.noted.append(rows)
         self.reserve(int(rows.max()) + 1)
         self._reserve_members(int(zones.count.sum()))
         held = self.held
