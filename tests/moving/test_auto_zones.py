@@ -168,16 +168,26 @@ def test_equal_objects_at_one_place_have_a_zone(count: int) -> None:
     assert len(zone["members"]) < 10
 
 
+@pytest.mark.parametrize("m", ["auto", 5])
 @pytest.mark.parametrize("metric", ["euclidean", "haversine"])
-def test_far_from_a_cluster_a_zone_is_found_at_once(metric: str) -> None:
+def test_far_from_a_cluster_a_zone_is_found_at_once(metric: str, m: Any) -> None:
     rng = np.random.default_rng(1)
-    engine = MovingTopK(over=[], k=10, metric=metric)
+    engine = MovingTopK(over=[], k=10, m=m, metric=metric)
     engine.upsert(
         {"id": np.arange(100_000), **dict(zip("xy", rng.normal(0, 0.01, (2, 100_000)), strict=True))}
     )
     engine.subscribe({"id": [1], "x": [80.0], "y": [60.0]})
-    assert engine.stats()["candidates"] < 20_000
-    assert engine.zones()["radius"].to_pylist()[0] > 0
+    assert engine.stats()["candidates"] < 30_000
+    zone = engine.zones().to_pylist()[0]
+    assert zone["radius"] > 0
+    scan = MovingTopK(over=[], k=10, metric=metric, method="scan")
+    scan.upsert(engine.objects())
+    scan.subscribe({"id": [1], "x": [80.0], "y": [60.0]})
+    reach = 0.99 * zone["radius"] / (1 if metric == "euclidean" else 111_195)
+    for angle in np.linspace(0, 6, 7):
+        at = {"x": [80 + reach * np.cos(angle)], "y": [60 + reach * np.sin(angle)]}
+        scan.publish({"id": [1], **at})
+        assert set(scan.results()["item"].to_pylist()) <= set(zone["members"])
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "all", None, True])

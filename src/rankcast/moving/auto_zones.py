@@ -28,8 +28,7 @@ from rankcast.moving.topk_zones import TopKZones
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.structures.distance import HAVERSINE
-from rankcast.tables.deltas import Lists
-from rankcast.tables.schema import Bools, Floats, Ints, Rows
+from rankcast.tables.schema import Bools, Ints, Rows
 
 PLANE_AXES = 2
 AT_ONCE = 8192  # queries whose zones are found before they are stored
@@ -132,11 +131,6 @@ class AutoTopKZones(TopKZones):
         """Forget the zones of subscriptions, and how they moved."""
         super().leave(rows)
         self.paces.forget(rows)
-
-    def follow(self, rows: Rows, places: Floats) -> tuple[Rows, Lists]:
-        """Move queries to places (2, n); returns those whose results may have changed, and these before."""
-        auto_zone.count_steps(self.paces.known.steps, rows)
-        return super().follow(rows, places)
 
     def _left(self, rows: Rows) -> None:
         """Queries that have left their zones for other places."""

@@ -10,7 +10,7 @@ an R-tree over them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Self, cast
 
@@ -38,6 +38,7 @@ from rankcast.tables.schema import Bools, Floats, Ints, Rows
 BY_ROW = ("x", "y", "radius", "reach", "start", "count", "room")
 SPARE = 1024
 NO_LISTS = deltas.empty_lists()
+NO_STEPS = np.empty(0, np.int64)
 
 
 class ZoneIndex:
@@ -237,6 +238,7 @@ class TopKZones:
     objects: Slots
     over: list[str]
     count: dict[str, int]
+    paces: Any = field(default=None, init=False)  # what `m="auto"` knows of queries
 
     def __post_init__(self) -> None:
         self.places = TopKObjects(self._split_weights())
@@ -336,7 +338,10 @@ class TopKZones:
     def follow(self, rows: Rows, places: Floats) -> tuple[Rows, Lists]:
         """Move queries to places (2, n); returns those whose results may have changed, and these before."""
         held, settings, flags = self.subscriptions, self.settings, np.empty(rows.size, np.int8)
-        changed, rescored = self._follow(rows, places, (held["k"], settings.k), settings.ordered, flags)
+        steps = NO_STEPS if self.paces is None else self.paces.known.steps
+        changed, rescored = self._follow(
+            rows, places, (held["k"], settings.k), settings.ordered, flags, steps
+        )
         self.count["rescored"] += rescored
         if not changed:
             return rows[:0], NO_LISTS
@@ -348,7 +353,7 @@ class TopKZones:
         if turned.size:
             # With as many wanted as there are members nothing can turn: they only get in order.
             wanted, at = (self.zones.held.count, 0), np.array(self._at(turned))
-            self._follow(turned, at, wanted, True, flags)
+            self._follow(turned, at, wanted, True, flags, NO_STEPS)
         self._left(other[outside])
         self.renew(other[outside])
         return other, before
@@ -357,9 +362,15 @@ class TopKZones:
         """Called with queries that have left their zones, before they get new ones."""
 
     def _follow(
-        self, rows: Rows, places: Floats, wanted: tuple[Ints, int], ordered: bool, flags: zone_follow.Flags
+        self,
+        rows: Rows,
+        places: Floats,
+        wanted: tuple[Ints, int],
+        ordered: bool,
+        flags: zone_follow.Flags,
+        steps: Ints,
     ) -> tuple[int, int]:
-        """Follow queries; see `zone_follow.follow`."""
+        """Follow queries; see `zone_follow.follow`. Positions are counted in `steps`, if there are any."""
         held = self.subscriptions
         found: tuple[int, int] = zone_follow.follow(
             self._formula,
@@ -367,7 +378,7 @@ class TopKZones:
             tuple(self.zones.held),
             rows,
             places,
-            (held["x"], held["y"]),
+            (held["x"], held["y"], steps),
             wanted,
             ordered,
             flags,

@@ -74,13 +74,6 @@ class Costs(NamedTuple):
 
 
 @njit(**EXACT)
-def count_steps(steps: Ints, rows: Rows) -> None:
-    """Count a position of each of some queries."""
-    for row in rows:
-        steps[row] += 1
-
-
-@njit(**EXACT)
 def leaves_of(place: Ints, held: ZoneColumns, rows: Rows) -> Rows:
     """The leaf of the first member of each query; -1 if it has none that is still there."""
     found = np.full(rows.size, -1, np.int32)

@@ -144,17 +144,18 @@ def follow(
     zones: tuple[Any, ...],
     rows: Rows,
     places: Floats,
-    current: tuple[Floats, Floats],
+    current: tuple[Floats, Floats, Ints],
     wanted: tuple[Ints, int],
     ordered: bool,
     flags: Flags,
 ) -> tuple[int, int]:
     """Follow queries to places (2, n): SAME result, TURNED (another one inside the zone), or OUTSIDE of it.
 
-    Those with the same result are there afterwards: `current` are x and y by row. If `ordered`, such a result
-    is brought in order; nothing else changes. A result in order as it stands, with all other members behind
-    it, as most are after a small step, needs nothing more. Returns how many queries have not the same
-    result, and how many scores of members it took: the cost of a client.
+    Those with the same result are there afterwards: `current` are x and y by row, and positions in the zone
+    so far, if these are counted. If `ordered`, such a result is brought in order; nothing else changes. A
+    result in order as it stands, with all other members behind it, as most are after a small step, needs
+    nothing more. Returns how many queries have not the same result, and how many scores of members it took:
+    the cost of a client.
 
     Fields of a `ScoreForm`, of `ZoneColumns`, records and labels of objects come as plain tuples:
     `rankcast.structures.hashing` says why. `wanted` is, by row, k (0: the one that follows).
@@ -162,11 +163,14 @@ def follow(
     form, held, record, label = ScoreForm(*formula), ZoneColumns(*zones), objects[0], objects[1]
     centre_x, centre_y, radius, starts = held.x, held.y, held.radius, held.start
     count, member, metric = held.count, held.member, form.metric
-    current_x, current_y, own_k, k = current[0], current[1], wanted[0], wanted[1]
+    current_x, current_y, steps, own_k, k = current[0], current[1], current[2], wanted[0], wanted[1]
+    counted = steps.size > 0
     scores, changed, rescored = np.empty(0), 0, 0
     for i in range(rows.size):
         row, at_x, at_y = rows[i], places[0, i], places[1, i]
         flags[i] = SAME
+        if counted:
+            steps[row] += 1
         if distance(metric, centre_x[row], centre_y[row], at_x, at_y) > radius[row]:
             flags[i] = OUTSIDE
             changed += 1
