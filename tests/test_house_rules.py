@@ -23,6 +23,7 @@ FAMILIES = ("range_topk", "covering", "matching", "geotext", "moving")
 LEVELS = {
     "gateway": 1,
     "zone_numbers": 2,
+    "geo": 1,
     "client": 2,
     "structures": 1,
     "tables": 1,

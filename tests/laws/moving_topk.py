@@ -27,7 +27,7 @@ def workloads(draw: st.DrawFn) -> Workload:
     settings: dict[str, Any] = {
         "over": over,
         "k": draw(st.integers(1, 3) | st.sampled_from([80, 2**31 - 1])),
-        "m": draw(st.integers(1, 3) | st.sampled_from([80, 2**31 - 1])),
+        "m": draw(st.just("auto") | st.integers(1, 3) | st.sampled_from([80, 2**31 - 1])),
         "metric": metric,
         "ordered": draw(st.booleans()),
         "score": draw(_scores(len(over))),
@@ -65,7 +65,7 @@ class Naive(Moving):
         *,
         over: list[str],
         k: int = 10,
-        m: int = 1,
+        m: int | str = "auto",
         score: Any = None,
         metric: str = "euclidean",
         ordered: bool = True,

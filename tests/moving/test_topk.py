@@ -63,7 +63,7 @@ def test_settings_are_those_of_the_contract_and_keyword_only() -> None:
     assert {"over", "k", "m", "score", "metric", "ordered", "extra", "tuning"} <= set(parameters)
     assert all(each.kind is inspect.Parameter.KEYWORD_ONLY for each in parameters.values())
     defaults = {name: each.default for name, each in parameters.items()}
-    assert (defaults["k"], defaults["m"], defaults["score"]) == (10, 1, None)
+    assert (defaults["k"], defaults["m"], defaults["score"]) == (10, "auto", None)
     assert (defaults["metric"], defaults["ordered"]) == ("euclidean", True)
 
 

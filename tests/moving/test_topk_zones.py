@@ -93,11 +93,11 @@ def safe(engine: MovingTopK, scan: MovingTopK, seed: int) -> None:
     st.integers(0, 10**6),
     st.booleans(),
     st.sampled_from([1, 3, 12]),
-    st.sampled_from([1, 2, 6]),
+    st.sampled_from([1, 2, 6, "auto", "auto"]),
     st.booleans(),
 )
 def test_every_step_of_a_walk_matches_brute_force(
-    name: str, metric: str, seed: int, ties: bool, k: int, m: int, ordered: bool
+    name: str, metric: str, seed: int, ties: bool, k: int, m: Any, ordered: bool
 ) -> None:
     objects = crowd(60, seed, metric=metric, ties=ties)
     given = {"over": ["a", "b"], "k": k, "score": SCORES[name], "metric": metric}
@@ -115,13 +115,19 @@ def test_every_step_of_a_walk_matches_brute_force(
 
 
 @settings(max_examples=12)
-@given(st.integers(0, 10**6), st.sampled_from(list(SCORES)), st.sampled_from(METRICS), st.booleans())
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(list(SCORES)),
+    st.sampled_from(METRICS),
+    st.booleans(),
+    st.sampled_from([3, "auto"]),
+)
 def test_objects_that_change_break_zones_and_leave_the_others(
-    seed: int, name: str, metric: str, ties: bool
+    seed: int, name: str, metric: str, ties: bool, m: Any
 ) -> None:
     rng = np.random.default_rng(seed)
     given = {"over": ["a", "b"], "k": 3, "score": SCORES[name], "metric": metric}
-    zone, scan, spare = MovingTopK(**given, m=3), *(MovingTopK(**given, method="scan") for _ in range(2))
+    zone, scan, spare = MovingTopK(**given, m=m), *(MovingTopK(**given, method="scan") for _ in range(2))
     pool = crowd(80, seed, metric=metric, ties=ties)
     queries = walk(seed, 6, metric=metric)
     filters = {"a_lo": [None, None, 1.0, None, None, None], "b_hi": [None, 1.0, None, None, None, 2.0]}
@@ -189,7 +195,7 @@ CLOSED = {
 @pytest.mark.parametrize("name", CLOSED)
 @pytest.mark.parametrize("seed", range(6))
 def test_with_a_closed_form_and_m_of_1_the_circle_touches_the_optimal_zone(name: str, seed: int) -> None:
-    engine = MovingTopK(over=["a", "b"], k=4, score=CLOSED[name])
+    engine = MovingTopK(over=["a", "b"], k=4, m=1, score=CLOSED[name])
     objects = crowd(80, seed, metric="euclidean", ties=False)
     engine.upsert(objects)
     engine.subscribe({"id": [1], "x": [3.0], "y": [3.0]})
@@ -316,14 +322,15 @@ TRACKS = {
 }
 
 
+@pytest.mark.parametrize("m", [5, "auto"])
 @pytest.mark.parametrize("name", TRACKS)
-def test_real_tracks_over_real_places(name: str) -> None:
+def test_real_tracks_over_real_places(name: str, m: Any) -> None:
     file, key, places, id_, (south, north) = TRACKS[name]
     track = table(file).slice(0, 60_000).select([key, "lon", "lat"]).to_pandas()
     spots = table(places).select([id_, "lon", "lat"]).to_pandas()
     spots = spots[spots.lat.between(south, north)]
     walks = [group.iloc[:80] for _, group in track.groupby(key) if len(group) >= 80][:4]
-    zone = MovingTopK(over=[], k=5, m=5, metric="haversine")
+    zone = MovingTopK(over=[], k=5, m=m, metric="haversine")
     scan = MovingTopK(over=[], k=5, metric="haversine", method="scan")
     ids = np.arange(len(walks))
     for step in range(80):

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankcast import MovingSkyline, MovingTopK
-from rankcast.service import geojson, pages
+from rankcast import MovingSkyline, MovingTopK, geo
+from rankcast.service import pages
 from rankcast.zone import Follower, is_inside
 
 TRACKS = Path(__file__).parents[2].parent / "shared" / "data" / "geolife_beijing_trajectories.parquet"
@@ -36,7 +36,7 @@ def follow(engine: Any, track: list[tuple[float, float]], metric: str) -> Follow
         engine.publish({"id": ["me"], "x": [x], "y": [y]})
         now = set(engine.results(["me"])["item"].to_pylist())
         if me.must_ask((x, y)):
-            me.zone = geojson.features(engine.zones(), {"me"})["features"][0]
+            me.zone = geo.geojson(engine.zones(), {"me"})["features"][0]
             members = (me.zone.get("properties") or {}).get("members")
             told = now if members is None else set(members)
         exact = isinstance(engine, MovingSkyline) and "members" not in (me.zone or {})["properties"]

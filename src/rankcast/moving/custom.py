@@ -232,7 +232,13 @@ class CustomTopKZones(TopKZones):
     # Queries
 
     def _follow(
-        self, rows: Rows, places: Floats, wanted: tuple[Ints, int], ordered: bool, flags: Flags
+        self,
+        rows: Rows,
+        places: Floats,
+        wanted: tuple[Ints, int],
+        ordered: bool,
+        flags: Flags,
+        steps: Ints,
     ) -> tuple[int, int]:
         held, own_k = self.zones.held, wanted[0][rows]
         k = np.where(own_k > 0, own_k, wanted[1])

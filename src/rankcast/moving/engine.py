@@ -26,6 +26,7 @@ from rankcast.core.engine import ID, Engine, Part
 from rankcast.core.list_engine import ListEngine
 from rankcast.core.spec import SUBSCRIPTIONS, Answer, Input, Reading, Spec
 from rankcast.errors import InputError, shown
+from rankcast.moving import zone_tables
 from rankcast.moving.brute_force import Objects, distances_to
 from rankcast.moving.index import SafeZones
 from rankcast.moving.kernels.zone_follow import ASCENDING, first_unknown, last_of_each, rows_in_order
@@ -489,23 +490,13 @@ class MovingEngine(ListEngine):
         self, rows: Rows, centre: tuple[Floats, Floats], radius: Floats, members: Sequence[Rows]
     ) -> pa.Table:
         """Zones as a table: circles with members."""
-        ends = np.cumsum([0, *(len(each) for each in members)])
-        joined = np.concatenate([*members, np.empty(0, np.int32)])
-        return pa.table(
-            {
-                "subscription": self._slots.take(rows),
-                "x": centre[0],
-                "y": centre[1],
-                "radius": radius,
-                "members": pa.ListArray.from_arrays(pa.array(ends, pa.int32()), self._objects.take(joined)),
-            }
-        )
+        listed = zone_tables.listed(members, self._objects)
+        return zone_tables.circles(self._slots.take(rows), centre, radius, listed)
 
     def _points(self, rows: Rows, members: Sequence[Rows]) -> pa.Table:
         """Zones of radius 0: nothing is known beyond the place itself."""
-        return self._circles(
-            rows, (self._slots["x"][rows], self._slots["y"][rows]), np.zeros(rows.size), members
-        )
+        place = self._slots["x"][rows], self._slots["y"][rows]
+        return self._circles(rows, place, np.zeros(rows.size), members)
 
     def _count_recomputed(self, size: int) -> None:
         """Results that were computed anew, each from all objects."""

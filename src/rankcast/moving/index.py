@@ -46,6 +46,7 @@ class PointIndex:
     def __init__(self, weights: list[float | None]) -> None:
         self._weights = weights
         columns = len(weights)
+        self.packed = np.zeros(MOST_LAYERS, np.int64)  # how often each layer was, for what is made from it
         self.tree = Rtree(
             point=np.empty((0, columns, BRANCH)),
             row=np.empty((0, BRANCH), np.int32),
@@ -89,6 +90,7 @@ class PointIndex:
         rtree.collect(self.tree, layers, all_rows, all_values)
         all_rows[held:], all_values[held:] = rows, values
         self.tree.count[:layers] = self.tree.filled[:layers] = 0
+        self.packed[layer] += 1
         if all_rows.size:
             self._reserve_blocks(layer)
             rtree.pack(self.tree, layer, all_rows, all_values, self._scale(all_values))
@@ -138,6 +140,7 @@ class PointIndex:
         wanted |= {name: integrity.like(mine[name], length=length) for name, length in lengths.items()}
         integrity.forms(arrays, wanted)
         self.tree = Rtree(**{name: arrays[name] for name in mine})
+        self.packed += 1
         for layer, (count, filled) in enumerate(zip(self.tree.count, self.tree.filled, strict=True)):
             most = rtree.capacity(layer) if layer < layers else 0
             integrity.need(0 <= count <= filled <= most, "count", f"is {count} of {filled} in layer {layer}")
@@ -217,6 +220,11 @@ class ObjectIndex:
     def tree(self) -> rtree.Rtree:
         """The R-tree of all columns."""
         return self._index.tree
+
+    @property
+    def packed(self) -> Ints:
+        """By layer of the tree, how often it was packed."""
+        return self._index.packed
 
     def put(self, rows: Rows, points: Floats) -> None:
         """Set objects, new or not: all their columns (n, C)."""

@@ -9,6 +9,7 @@ at once with `update_roads()`. Until then results are as they were told.
 from __future__ import annotations
 
 import struct
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
@@ -21,6 +22,7 @@ from rankcast.core import locking
 from rankcast.core.engine import Command, Part, Refused
 from rankcast.core.spec import Reading, Setting
 from rankcast.errors import InputError
+from rankcast.moving import zone_tables
 from rankcast.moving.brute_force import Objects
 from rankcast.moving.engine import MovingEngine
 from rankcast.moving.network import SavedGraph, network_of
@@ -108,19 +110,31 @@ class RoadEngine(MovingEngine):
         """Remove subscriptions; their items come as `leave` rows."""
         return self._with_news("unsubscribe", ids) if self._news() else super().unsubscribe(ids)
 
-    def publish(self, rows: Any) -> pa.Table:
-        """Apply a batch of positions; returns the net change of every result over the batch."""
+    def publish(self, rows: Any, *, zones: bool = False) -> Any:
+        """Apply a batch of positions; returns the net change of every result over the batch.
+
+        With `zones` a pair: the changes of results, and a table of the zones that are new, as `zones` gives
+        them with attributes. A query whose zone ended and which has none now (that would be but a point)
+        comes with a null radius or geometry: hold it no longer, and ask at every position.
+        """
+        if zones:
+            return self._with_zones("publish", rows)
         return self._with_news("publish", rows) if self._news() else super().publish(rows)
 
-    def upsert(self, rows: Any) -> pa.Table:
+    def upsert(self, rows: Any, *, zones: bool = False) -> Any:
         """Insert objects, or replace those that are there; returns the changes of results.
 
-        Rows need `id`, `x`, `y` and every attribute. Of rows with the same id the last one holds.
+        Rows need `id`, `x`, `y` and every attribute. Of rows with the same id the last one holds. With
+        `zones` a pair, the second of which are the zones that changed: see `publish`.
         """
+        if zones:
+            return self._with_zones("upsert", rows)
         return self._with_news("upsert", rows) if self._news() else super().upsert(rows)
 
-    def remove(self, ids: Any) -> pa.Table:
-        """Remove objects; returns the changes of results."""
+    def remove(self, ids: Any, *, zones: bool = False) -> Any:
+        """Remove objects; returns the changes of results, with `zones` a pair as `upsert` does."""
+        if zones:
+            return self._with_zones("remove", ids)
         return self._with_news("remove", ids) if self._news() else super().remove(ids)
 
     def apply(
@@ -200,6 +214,50 @@ class RoadEngine(MovingEngine):
 
         return back
 
+    # Zones
+
+    @abstractmethod
+    def _zone_table(self, rows: Rows) -> pa.Table:
+        """The zones of subscriptions, in that order."""
+
+    @abstractmethod
+    def _zone_members(self, rows: Rows) -> Sequence[Rows]:
+        """The members of zones."""
+
+    def zones(self, ids: Any = None, *, attributes: bool = False) -> pa.Table:
+        """Safe zones of all subscriptions, or of some, by order of registration.
+
+        Of `MovingTopK` circles, `subscription, x, y, radius, members`: inside, the result is among the
+        members. Of `MovingSkyline` in the euclidean plane `subscription, geometry`, a WKB polygon, holes and
+        all, strictly inside which the result is the same (a WKB point, if it is that alone); in other
+        metrics circles with members. On roads `subscription, geometry, members`: the edge that it is on as a
+        WKB line. With `attributes` also `members`, everywhere, and `attributes`: the `x`, `y` and attributes
+        of each member, from which a client can rank them by itself.
+        """
+        slots = self._slots
+        rows = slots.live() if ids is None else self._in_order(slots.require(self._ids(ids), where="ids"))
+        return self._described(rows) if attributes else self._zone_table(rows)
+
+    def _described(self, rows: Rows) -> pa.Table:
+        """Zones with members and their attributes."""
+        table, members = self._zone_table(rows), self._zone_members(rows)
+        if "members" not in table.column_names:
+            table = table.append_column("members", zone_tables.listed(members, self._objects))
+        return table.append_column("attributes", zone_tables.described(members, self._objects, self._over))
+
+    def _with_zones(self, call: str, rows: Any) -> tuple[pa.Table, pa.Table]:
+        """A call, and the zones that are other ones after it."""
+        before = None if self._network is None else self._described(self._slots.live()).to_pylist()
+        with zone_tables.watching(self._zones) as noted:
+            answer: pa.Table = self._own(call, rows)
+        live = self._slots.live()
+        if before is not None:
+            now = self._described(live).to_pylist()
+            live = live[[one != other for one, other in zip(before, now, strict=True)]]
+        else:
+            live = live[np.isin(live, np.concatenate([np.empty(0, np.int32), *(noted or [])]))]
+        return answer, zone_tables.voided(self._described(live))
+
     # Answers
 
     def _stretches(self, rows: Rows, edges: Sequence[int], members: Sequence[Rows]) -> pa.Table:
@@ -207,13 +265,11 @@ class RoadEngine(MovingEngine):
         assert self._network is not None
         graph = self._network.graph
         lines = [struct.pack("<BIIdddd", 1, 2, 2, *graph.line(edge).ravel()) for edge in edges]
-        ends = np.cumsum([0, *(len(each) for each in members)])
-        joined = np.concatenate([*members, np.empty(0, np.int32)])
         return pa.table(
             {
                 "subscription": self._slots.take(rows),
                 "geometry": pa.array(lines, pa.binary()),
-                "members": pa.ListArray.from_arrays(pa.array(ends, pa.int32()), self._objects.take(joined)),
+                "members": zone_tables.listed(members, self._objects),
             }
         )
 

@@ -165,32 +165,28 @@ class MovingSkyline(RoadEngine):
         places = passing[skyline(distance[passing], self._sign * objects.attributes[passing])]
         return places, distance[places]
 
-    def zones(self) -> pa.Table:
-        """Per subscription where its result stays the same, by order of registration.
-
-        Euclidean: `subscription, geometry` (a WKB polygon, holes and all): as long as the query stays
-        strictly inside, the skyline is the same. In other metrics a circle with members, `subscription, x, y,
-        radius, members`: inside it the skyline is among the members; on roads the edge that it is on as a
-        WKB line, `subscription, geometry, members`. What is known at its place alone is
-        the point, by `method="scan"` as a WKB point.
-        """
-        live, zones = self._slots.live(), self._zones
+    def _zone_table(self, rows: Rows) -> pa.Table:
+        zones = self._zones
         if self._network is not None:
-            return self._road_zones(live)
+            return self._road_zones(rows)
         if self._metric == "euclidean":
             if isinstance(zones, SkylineZones):
-                shapes = zones.zones.geometries(live)
+                shapes = zones.zones.geometries(rows)
             else:
-                points = [struct.pack("<BIdd", 1, 1, *self._place(row)) for row in live]
+                points = [struct.pack("<BIdd", 1, 1, *self._place(row)) for row in rows]
                 shapes = pa.array(points, pa.binary())
-            return pa.table({"subscription": self._slots.take(live), "geometry": shapes})
-        if isinstance(zones, SkylineZones):
-            kept = zones.zones.kept
-            ends = kept.start[live] + kept.count[live]
-            members = [kept.member[a:b] for a, b in zip(kept.start[live], ends, strict=True)]
-            return self._circles(live, (kept.x[live], kept.y[live]), kept.radius[live], members)
+            return pa.table({"subscription": self._slots.take(rows), "geometry": shapes})
+        members = self._zone_members(rows)
+        if not isinstance(zones, SkylineZones):
+            return self._points(rows, members)
+        kept = zones.zones.kept
+        return self._circles(rows, (kept.x[rows], kept.y[rows]), kept.radius[rows], members)
+
+    def _zone_members(self, rows: Rows) -> Sequence[Rows]:
+        if self._zones:
+            return [self._zones.members(row) for row in rows]
         objects = self._all_objects()
-        return self._points(live, [objects.row[self._result(row, objects)[0]] for row in live])
+        return [objects.row[self._result(row, objects)[0]] for row in rows]
 
     def explain(self, subscription: Any, item: Any) -> dict[str, Any]:
         """Why an object is or is not in a result: distance, rank, who dominates it, where it would appear.
@@ -291,7 +287,7 @@ class MovingSkyline(RoadEngine):
             view["members"] = np.array([place[row] for row in members], np.int64)
         if isinstance(self._zones, SkylineZones) and self._metric == "euclidean":
             return view | self._shapes(self._zones, mine, objects, view["members"])
-        zone = self._own("zones").slice(int(np.flatnonzero(self._slots.live() == mine)[0]), 1).to_pylist()[0]
+        zone = self._zone_table(np.array([mine], np.int32)).to_pylist()[0]
         return view | {"zone": {"x": x, "y": y, "radius": 0.0, **zone}}
 
     def _shapes(self, zones: SkylineZones, row: int, objects: Objects, members: Ints) -> dict[str, Any]:

@@ -94,6 +94,7 @@ class SkylineZoneIndex:
         self._members = Runs(member=np.int32)
         self._corners = Runs(corner_x=np.float64, corner_y=np.float64, line=np.int64, owner=np.int32)
         self.kept = self._columns()
+        self.noted: list[Rows] | None = None  # those that are put, while somebody watches
 
     def _columns(self) -> SkylineZoneColumns:
         """All zones, as long as no array is made anew."""
@@ -122,6 +123,8 @@ class SkylineZoneIndex:
         """Set the zones of subscriptions, found from the given places."""
         if not rows.size:
             return
+        if self.noted is not None:
+            self.noted.append(rows)
         self._members.put(rows, zones.count, {"member": zones.member})
         shape: dict[str, NDArray[Any]] = {"corner_x": zones.x, "corner_y": zones.y, "line": zones.line}
         self._corners.put(rows, zones.corners, {**shape, "owner": zones.owner})
@@ -167,7 +170,9 @@ class SkylineZoneIndex:
         return [ring + centre for ring in found]
 
     def geometry(self, row: int) -> bytes:
-        """The zone of a subscription as a WKB polygon."""
+        """The zone of a subscription as a WKB polygon, or as a point, if it is that alone."""
+        if not self.kept.corners[row]:
+            return struct.pack("<BIdd", 1, WKB_POINT, self.kept.x[row], self.kept.y[row])
         rings = self.rings(row)
         packed = [struct.pack("<BII", 1, POLYGON, len(rings))]
         for ring in rings:
@@ -244,7 +249,7 @@ class SkylineZoneIndex:
 
 
 MARGIN = 0.1  # of the larger side of what the universe holds
-POLYGON = 3
+WKB_POINT, POLYGON = 1, 3
 
 
 class Universe:

@@ -17,6 +17,7 @@ from rankcast.core.engine import no_nan
 from rankcast.core.spec import Function, Setting
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.moving import scoring
+from rankcast.moving.auto_zones import AutoTopKZones
 from rankcast.moving.brute_force import Objects, ranked
 from rankcast.moving.custom import CustomTopKZones
 from rankcast.moving.engine import MovingEngine, attribute_names
@@ -27,6 +28,8 @@ from rankcast.tables import schema
 from rankcast.tables.schema import Floats, Rows
 
 LARGEST = 1e300
+AUTO = "auto"
+OWN_M = 5  # of a function of one's own: calling it costs more than a few members
 
 
 @dataclass(frozen=True)
@@ -72,13 +75,26 @@ _SCORES = {
 _SCORE_SETTING = Setting(function=True, choices=lambda: _SCORES, arguments=("weights", "lam", "offset"))
 
 
+def _checked_m(m: int | str) -> int | str:
+    """The setting `m`."""
+    if isinstance(m, str) and m == AUTO:
+        return AUTO
+    try:
+        return schema.whole("m", m)
+    except SettingError:
+        raise SettingError(f"m is {shown(m)}", expected='"auto", or a whole number from 1 on') from None
+
+
 class MovingTopK(RoadEngine):
     """The k objects of smallest score, where the score grows with the distance from a moving query.
 
     Args:
         over: the attributes that count beside distance; none for the k nearest.
         k: how many objects a subscription wants, unless it says so itself.
-        m: how many objects more than k a zone may have as members, plus one.
+        m: "auto" gives each query a zone of the size that pays, by how it has moved, or none (a zone of
+            radius 0) where searching at every position costs less; or, as a number, how many objects more
+            than k a zone may have as members, plus one: the paper's m, for the largest zones. A function
+            of one's own has 5 for "auto".
         score: a score of `rankcast.moving.scoring`, or a function of attributes and distance; by default
             their sum with equal weights. Ties go to the smaller id.
         metric: "euclidean", "manhattan", "haversine" (x longitude, y latitude, distance in metres), or
@@ -125,7 +141,7 @@ class MovingTopK(RoadEngine):
         *,
         over: str | Sequence[str],
         k: int = 10,
-        m: int = 1,
+        m: int | str = "auto",
         score: scoring.Score | Any = None,
         metric: str = "euclidean",
         graph: Any = None,
@@ -135,7 +151,7 @@ class MovingTopK(RoadEngine):
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
         self._k = schema.whole("k", k)
-        self._m = schema.whole("m", m)
+        self._m = _checked_m(m)
         if not isinstance(ordered, bool):
             raise SettingError(f"ordered is {shown(ordered)}", expected="True or False")
         names = attribute_names(over)
@@ -154,7 +170,7 @@ class MovingTopK(RoadEngine):
             self._score,
             self._metric,
             self._k,
-            self._m,
+            self._least_m if self._m == AUTO else int(self._m),
             ordered,
             schema.threads(given["threads"]),
             schema.one_of("circle", given["circle"], CIRCLE_METHODS),
@@ -168,9 +184,15 @@ class MovingTopK(RoadEngine):
             held = (self._network, self._slots, self._objects, self._count)
             self._zones = NetworkTopK(*held, score=self._score, over=self._over, k=self._k)
         elif self._method == "zone":
-            kind = CustomTopKZones if isinstance(self._score, scoring.Function) else TopKZones
+            kind = AutoTopKZones if self._m == AUTO else TopKZones
+            kind = CustomTopKZones if isinstance(self._score, scoring.Function) else kind
             self._zones = kind(settings, self._slots, self._objects, self._over, self._count)
         self._undo.needed = isinstance(self._score, scoring.Function)
+
+    @property
+    def _least_m(self) -> int:
+        """What "auto" means where zones are not chosen: functions of one's own have a few members more."""
+        return OWN_M if isinstance(self._score, scoring.Function) else 1
 
     @property
     def score(self) -> scoring.Score:
@@ -206,24 +228,26 @@ class MovingTopK(RoadEngine):
 
     # Answers
 
-    def zones(self) -> pa.Table:
-        """Per subscription a circle inside which its result is among the `members`, by order of registration.
-
-        Columns `subscription, x, y, radius, members`; there are at most k + m - 1 members. On roads:
-        `subscription, geometry, members`, the edge that it is on as a WKB line, with as many as it takes.
-        """
-        live = self._slots.live()
+    def _zone_table(self, rows: Rows) -> pa.Table:
         if self._network is not None:
-            return self._road_zones(live)
+            return self._road_zones(rows)
+        members = self._zone_members(rows)
+        if not isinstance(self._zones, TopKZones):
+            return self._points(rows, members)
+        held = self._zones.zones.held
+        return self._circles(rows, (held.x[rows], held.y[rows]), held.radius[rows], members)
+
+    def _zone_members(self, rows: Rows) -> Sequence[Rows]:
         if isinstance(self._zones, TopKZones):
             held = self._zones.zones.held
-            ends = held.start[live] + held.count[live]
-            members = [held.member[a:b] for a, b in zip(held.start[live], ends, strict=True)]
-            return self._circles(live, (held.x[live], held.y[live]), held.radius[live], members)
+            ends = held.start[rows] + held.count[rows]
+            return [held.member[a:b] for a, b in zip(held.start[rows], ends, strict=True)]
+        if isinstance(self._zones, NetworkTopK):
+            return [self._zones.members(row) for row in rows]
         objects = self._all_objects()
-        sizes = self._k_of(live) + self._m - 1
-        found = [self._best(row, objects, int(size))[0] for row, size in zip(live, sizes, strict=True)]
-        return self._points(live, [objects.row[places] for places in found])
+        sizes = self._k_of(rows) + (0 if self._m == AUTO else int(self._m) - 1)
+        found = [self._best(row, objects, int(size))[0] for row, size in zip(rows, sizes, strict=True)]
+        return [objects.row[places] for places in found]
 
     def view(self, subscription: Any) -> dict[str, Any]:
         """What a picture of a subscription needs: the objects around it, which of them count, and the zone.
@@ -235,8 +259,7 @@ class MovingTopK(RoadEngine):
         objects = self._all_objects()
         passing = np.flatnonzero(self._passes(mine, objects.attributes))
         objects = Objects._make(column[passing] for column in objects)
-        rows = self._slots.live()
-        zone = self._own("zones").slice(int(np.flatnonzero(rows == mine)[0]), 1).to_pylist()[0]
+        zone = self._zone_table(np.array([mine], np.int32)).to_pylist()[0]
         items = self._objects.take(objects.row).to_pylist()
         place = {item: at for at, item in enumerate(items)}
         found = self._own("results", [subscription])["item"].to_pylist()

@@ -10,7 +10,7 @@ an R-tree over them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Self, cast
 
@@ -38,6 +38,7 @@ from rankcast.tables.schema import Bools, Floats, Ints, Rows
 BY_ROW = ("x", "y", "radius", "reach", "start", "count", "room")
 SPARE = 1024
 NO_LISTS = deltas.empty_lists()
+NO_STEPS = np.empty(0, np.int64)
 
 
 class ZoneIndex:
@@ -57,6 +58,7 @@ class ZoneIndex:
         none, nowhere = np.zeros(0), np.zeros(0, np.int64)
         self.held = ZoneColumns(none, none, none, none, nowhere, nowhere, nowhere, np.zeros(0, np.int32))
         self._stale = np.zeros(0, np.bool_)  # not in the tree as it is now
+        self.noted: list[Rows] | None = None  # those that are put, while somebody watches
         self._used = 0
         self._index = PointIndex([None, None, 0.0, 0.0])
 
@@ -76,7 +78,10 @@ class ZoneIndex:
         """Set the zones of subscriptions, around the given places."""
         if not rows.size:
             return
-        self._reserve(int(rows.max()) + 1, int(zones.count.sum()))
+        if self.noted is not None:
+            self.noted.append(rows)
+        self.reserve(int(rows.max()) + 1)
+        self._reserve_members(int(zones.count.sum()))
         held = self.held
         held.x[rows], held.y[rows] = x, y
         self._used = int(zone_follow.store(held, rows, zones, self._used))
@@ -95,14 +100,18 @@ class ZoneIndex:
         known = rows[rows < place.size]
         self._index.remove(known[place[known] >= 0])
 
-    def _reserve(self, rows: int, members: int) -> None:
-        """Make room for rows, and for members at the end."""
+    def reserve(self, rows: int) -> None:
+        """Make room for rows."""
         held = self.held
         if rows > held.x.size:
             length = max(rows, 2 * held.x.size, 16)
             larger = {name: grown(getattr(held, name), length, 0) for name in BY_ROW}
-            self.held = held = held._replace(**larger)
+            self.held = held._replace(**larger)
             self._stale = grown(self._stale, length, 0)
+
+    def _reserve_members(self, members: int) -> None:
+        """Make room for members at the end."""
+        held = self.held
         if self._used + members > held.member.size:
             live = int(held.count.sum())
             size = max(held.member.size, SPARE)
@@ -229,6 +238,7 @@ class TopKZones:
     objects: Slots
     over: list[str]
     count: dict[str, int]
+    paces: Any = field(default=None, init=False)  # what `m="auto"` knows of queries
 
     def __post_init__(self) -> None:
         self.places = TopKObjects(self._split_weights())
@@ -328,7 +338,10 @@ class TopKZones:
     def follow(self, rows: Rows, places: Floats) -> tuple[Rows, Lists]:
         """Move queries to places (2, n); returns those whose results may have changed, and these before."""
         held, settings, flags = self.subscriptions, self.settings, np.empty(rows.size, np.int8)
-        changed, rescored = self._follow(rows, places, (held["k"], settings.k), settings.ordered, flags)
+        steps = NO_STEPS if self.paces is None else self.paces.known.steps
+        changed, rescored = self._follow(
+            rows, places, (held["k"], settings.k), settings.ordered, flags, steps
+        )
         self.count["rescored"] += rescored
         if not changed:
             return rows[:0], NO_LISTS
@@ -340,14 +353,24 @@ class TopKZones:
         if turned.size:
             # With as many wanted as there are members nothing can turn: they only get in order.
             wanted, at = (self.zones.held.count, 0), np.array(self._at(turned))
-            self._follow(turned, at, wanted, True, flags)
+            self._follow(turned, at, wanted, True, flags, NO_STEPS)
+        self._left(other[outside])
         self.renew(other[outside])
         return other, before
 
+    def _left(self, rows: Rows) -> None:
+        """Called with queries that have left their zones, before they get new ones."""
+
     def _follow(
-        self, rows: Rows, places: Floats, wanted: tuple[Ints, int], ordered: bool, flags: zone_follow.Flags
+        self,
+        rows: Rows,
+        places: Floats,
+        wanted: tuple[Ints, int],
+        ordered: bool,
+        flags: zone_follow.Flags,
+        steps: Ints,
     ) -> tuple[int, int]:
-        """Follow queries; see `zone_follow.follow`."""
+        """Follow queries; see `zone_follow.follow`. Positions are counted in `steps`, if there are any."""
         held = self.subscriptions
         found: tuple[int, int] = zone_follow.follow(
             self._formula,
@@ -355,7 +378,7 @@ class TopKZones:
             tuple(self.zones.held),
             rows,
             places,
-            (held["x"], held["y"]),
+            (held["x"], held["y"], steps),
             wanted,
             ordered,
             flags,

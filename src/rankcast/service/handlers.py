@@ -11,8 +11,9 @@ import orjson
 import pyarrow as pa
 from starlette.responses import HTMLResponse, Response
 
+from rankcast import geo
 from rankcast.errors import InputError, SettingError, shown
-from rankcast.service import description, external, geojson, openapi, pages, rows, writing
+from rankcast.service import description, external, openapi, pages, rows, writing
 from rankcast.service.dry_run import dry_run
 from rankcast.service.gate import LARGE, Call
 from rankcast.service.problems import Problem, busy
@@ -267,7 +268,7 @@ async def zones(call: Call) -> Response:
         return engine.zones(), stream.number
 
     table, sequence = await call.stream.ask(find)
-    document = await asyncio.to_thread(geojson.features, table, wanted)
+    document = await asyncio.to_thread(geo.geojson, table, wanted)
     body = rows.dumped({**document, "sequence": sequence})
     return Response(body, headers={rows.SEQUENCE: str(sequence)}, media_type="application/geo+json")
 

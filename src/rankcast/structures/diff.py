@@ -79,9 +79,11 @@ def _find(items: Rows, start: int, end: int, spot: Rows, item: int) -> int:
 
 @njit(**EXACT)
 def write_difference(
-    old: Entries, new: Entries, place: NDArray[np.int64], spot: Rows, out: ChangeColumns
+    old: Entries, new: Entries, place: NDArray[np.int64], spot: Rows, out: ChangeColumns, updates: bool
 ) -> int:
     """Write the changes in the order of the contract; return how many. They are at most all entries.
+
+    Without `updates` an item that stays is no change, whatever its score.
 
     Each entry is written, and written over by the next if it is no change: a branch would often be
     mispredicted. So the columns of `out` have one place more.
@@ -107,7 +109,7 @@ def write_difference(
             before = np.nan if was < 0 else old_score[was]
             subscription[size], op[size], item[size] = who, ENTER if was < 0 else UPDATE, new_item[at]
             score[size], rank[size], former[size] = new_score[at], new_rank[at], before
-            size += before != new_score[at]
+            size += was < 0 or (updates and before != new_score[at])
         i, j = old_end, new_end
     return size
 

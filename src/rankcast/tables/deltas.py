@@ -119,9 +119,9 @@ def difference(before: Lists, after: Lists, sequence: Ints, *, updates: bool = T
     most = old.item.size + new.item.size + 1
     told = kernel.ChangeColumns(*(arrays.empty(most, kind) for kind in ("i4", "i1", "i4", "f8", "i8", "f8")))
     spot = np.zeros(1 + max(old.item.max(initial=-1), new.item.max(initial=-1)), np.int32)
-    size = int(kernel.write_difference(kernel.Entries(*old), kernel.Entries(*new), sequence, spot, told))
-    changes = Changes._make(column[:size] for column in told)
-    return changes if updates else changes.at(changes.op != UPDATE)
+    entries = kernel.Entries(*old), kernel.Entries(*new)
+    size = int(kernel.write_difference(*entries, sequence, spot, told, updates))
+    return Changes._make(column[:size] for column in told)
 
 
 def _registered(lists: Lists, sequence: Ints) -> Lists:

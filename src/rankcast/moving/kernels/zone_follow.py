@@ -102,9 +102,8 @@ def last_of_each(rows: Rows, used: int) -> Ints:
 
 
 @njit(**EXACT)
-def _sort(scores: Floats, items: Rows, size: int, k: int, label: Ints) -> bool:
-    """Sort items by score, then label; return whether one from behind the first k came among them."""
-    crossed = False
+def _sort(scores: Floats, items: Rows, size: int, label: Ints) -> None:
+    """Sort items by score, then label."""
     for i in range(1, size):
         score, item, at = scores[i], items[i], i
         while at > 0 and (
@@ -113,14 +112,16 @@ def _sort(scores: Floats, items: Rows, size: int, k: int, label: Ints) -> bool:
             scores[at], items[at] = scores[at - 1], items[at - 1]
             at -= 1
         scores[at], items[at] = score, item
-        crossed |= i >= k > at
-    return crossed
 
 
 @njit(**EXACT)
-def _crosses(scores: Floats, items: Rows, size: int, k: int, label: Ints) -> bool:
-    """Whether one from behind the first k comes before one of them."""
-    worst = 0
+def _settled(member: Rows, start: int, scores: Floats, k: int, label: Ints, ordered: bool) -> bool:
+    """Whether members with these scores leave the result as it is; if `ordered`, it is put in order.
+
+    The others behind the first k stay as they stand.
+    """
+    items, size = member[start : start + scores.size], scores.size
+    k, worst = min(k, size), 0
     for j in range(1, k):
         if scores[j] > scores[worst] or (
             scores[j] == scores[worst] and label[items[j]] > label[items[worst]]
@@ -130,20 +131,9 @@ def _crosses(scores: Floats, items: Rows, size: int, k: int, label: Ints) -> boo
         if scores[j] < scores[worst] or (
             scores[j] == scores[worst] and label[items[j]] < label[items[worst]]
         ):
-            return True
-    return False
-
-
-@njit(**EXACT)
-def _settled(member: Rows, start: int, scores: Floats, k: int, label: Ints, ordered: bool) -> bool:
-    """Whether members with these scores leave the result as it is; if `ordered`, they are put in order."""
-    size = scores.size
-    if not ordered:
-        return not _crosses(scores, member[start : start + size], size, k, label)
-    items = member[start : start + size].copy()
-    if _sort(scores, items, size, k, label):
-        return False
-    member[start : start + size] = items
+            return False
+    if ordered:
+        _sort(scores, items, k, label)
     return True
 
 
@@ -154,17 +144,18 @@ def follow(
     zones: tuple[Any, ...],
     rows: Rows,
     places: Floats,
-    current: tuple[Floats, Floats],
+    current: tuple[Floats, Floats, Ints],
     wanted: tuple[Ints, int],
     ordered: bool,
     flags: Flags,
 ) -> tuple[int, int]:
     """Follow queries to places (2, n): SAME result, TURNED (another one inside the zone), or OUTSIDE of it.
 
-    Those with the same result are there afterwards: `current` are x and y by row. If `ordered`, the members
-    of such a result are brought in order; nothing else changes. Members in order as they stand, as most are
-    after a small step, need nothing more. Returns how many queries have not the same result, and how many
-    scores of members it took: the cost of a client.
+    Those with the same result are there afterwards: `current` are x and y by row, and positions in the zone
+    so far, if these are counted. If `ordered`, such a result is brought in order; nothing else changes. A
+    result in order as it stands, with all other members behind it, as most are after a small step, needs
+    nothing more. Returns how many queries have not the same result, and how many scores of members it took:
+    the cost of a client.
 
     Fields of a `ScoreForm`, of `ZoneColumns`, records and labels of objects come as plain tuples:
     `rankcast.structures.hashing` says why. `wanted` is, by row, k (0: the one that follows).
@@ -172,11 +163,14 @@ def follow(
     form, held, record, label = ScoreForm(*formula), ZoneColumns(*zones), objects[0], objects[1]
     centre_x, centre_y, radius, starts = held.x, held.y, held.radius, held.start
     count, member, metric = held.count, held.member, form.metric
-    current_x, current_y, own_k, k = current[0], current[1], wanted[0], wanted[1]
+    current_x, current_y, steps, own_k, k = current[0], current[1], current[2], wanted[0], wanted[1]
+    counted = steps.size > 0
     scores, changed, rescored = np.empty(0), 0, 0
     for i in range(rows.size):
         row, at_x, at_y = rows[i], places[0, i], places[1, i]
         flags[i] = SAME
+        if counted:
+            steps[row] += 1
         if distance(metric, centre_x[row], centre_y[row], at_x, at_y) > radius[row]:
             flags[i] = OUTSIDE
             changed += 1
@@ -184,16 +178,17 @@ def follow(
         size, start, most = count[row], starts[row], own_k[row] if own_k[row] > 0 else k
         if ordered or size > most:
             rescored += size
-            if size != scores.size:
-                scores = np.empty(size)
-            rises, last = True, -np.inf
+            if size > scores.size:
+                scores = np.empty(2 * size)
+            same, last = True, -np.inf
             for j in range(size):
                 o = member[start + j]
                 d = distance(metric, at_x, at_y, record[o, 0], record[o, 1])
                 scores[j] = value(form, record[o, 2], record[o, 3], d)
-                rises &= scores[j] > last
-                last = scores[j]
-            if not rises and not _settled(member, start, scores, most, label, ordered):
+                same &= scores[j] > last
+                if j < most:
+                    last = scores[j]
+            if not same and not _settled(member, start, scores[:size], most, label, ordered):
                 flags[i] = TURNED
                 changed += 1
                 continue
@@ -256,7 +251,7 @@ def rank_results(label: Ints, rows: Rows, starts: Ints, out: tuple[Rows, Rows, F
     owner, item, score, rank = out
     for i in range(rows.size):
         begin, end = starts[i], starts[i + 1]
-        _sort(score[begin:end], item[begin:end], end - begin, end - begin, label)
+        _sort(score[begin:end], item[begin:end], end - begin, label)
         for j in range(begin, end):
             owner[j], rank[j] = rows[i], j - begin + 1
 

@@ -7,6 +7,9 @@ only if in that circle its lowest score is not above the highest of the k (Lemma
 smaller circle. In the end the m-th smallest circle is the zone, and the k objects with the m - 1 others that
 have smaller circles are its members. With k + m - 1 objects or fewer the zone is everywhere.
 
+Far from a cluster everything in it may be before the others somewhere. So the work of a zone is bounded:
+after `BUDGET` blocks and objects a radius is bisected that is safe from all that is left, unopened.
+
 Invariant: at every place within `radius`, as computed, every object that is no member is behind each of the
 first k members as they are at the centre, in whose order members are written. `reach` is at least the
 score of each of those k anywhere in the circle, and the lowest score there of every member: an object whose
@@ -51,6 +54,9 @@ from rankcast.moving.kernels.scores import (
 from rankcast.structures.distance import distance
 from rankcast.structures.heap import pop, push
 from rankcast.structures.jit import EXACT
+
+BUDGET = 20_000  # blocks and objects that a zone may cost beside its best: some milliseconds
+BISECTIONS = 24
 
 
 class FoundZones(NamedTuple):
@@ -120,6 +126,31 @@ def _unfold(form: ScoreForm, tree: Rtree, space: SearchBuffers, queries: Queries
 
 
 @njit(**EXACT)
+def _safe_radius(
+    form: ScoreForm,
+    tree: Rtree,
+    record: Floats,
+    space: SearchBuffers,
+    place: tuple[float, float],
+    best: Best,
+    limit: float,
+) -> float:
+    """A radius, at most `limit`, in which nothing that is left comes before one of the best, by bisection."""
+    low, high, left, entries = 0.0, limit, space.size[HEAP], space.entry
+    if high == np.inf:
+        high = 2 * np.max(best[2]) + 1.0
+    for _ in range(BISECTIONS):
+        middle, safe = 0.5 * (low + high), True
+        reach = highest_of(form, record, best, middle)
+        for j in range(left):
+            if _lowest_in(form, tree.low, tree.high, record, place, entries[j], middle) <= reach:
+                safe = False
+                break
+        low, high = (middle, high) if safe else (low, middle)
+    return low
+
+
+@njit(**EXACT)
 def _shrink(
     form: ScoreForm,
     tree: Rtree,
@@ -136,12 +167,17 @@ def _shrink(
     nears, size, low, high = space.near, space.size, tree.low, tree.high
     place, last = (queries.x[i], queries.y[i]), circles.size - 1
     reach = highest_of(form, record, best, circles[last])
+    spent = size[NODES] + size[TRIED] + BUDGET
     while form.weight > 0.0 and circles[last] > 0.0:
         for j in range(size[DEFERRED]):
             if may_fall_to(form, leasts[j], nears[j], circles[last]) <= reach:
                 size[HEAP] = push(keys, entries, size[HEAP], leasts[j], deferred[j])
         size[DEFERRED] = 0
         if size[HEAP] == 0:
+            break
+        if size[NODES] + size[TRIED] > spent:
+            circles[last] = _safe_radius(form, tree, record, space, place, best, circles[last])
+            reach = highest_of(form, record, best, circles[last])
             break
         entry, size[HEAP] = entries[0], pop(keys, entries, size[HEAP])
         if _lowest_in(form, low, high, record, place, entry, circles[last]) > reach:
