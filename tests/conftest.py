@@ -3,7 +3,8 @@
 `few` is for what runs default methods only, `make test-nojit` and `make test-numba-oldest`.
 Tests that start Spark run in one process. Those marked `deep` are long and run in `make test-deep` alone,
 those marked `service` start and kill services and run in `make test-service` alone, those marked `kafka` need
-a broker and run in `make test-kafka` alone, those marked `browser` in `make test-browser`.
+a broker and run in `make test-kafka` alone, those marked `tables`, `cluster` or `browser` in targets of these
+names.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "browser: a real browser; run only in `make test-browser`")
     config.addinivalue_line("markers", "service: services that are killed; run only in `make test-service`")
     config.addinivalue_line("markers", "kafka: pipelines through a broker; run only in `make test-kafka`")
+    config.addinivalue_line("markers", "tables: pipelines into a lake; run only in `make test-tables`")
+    config.addinivalue_line("markers", "cluster: a master and workers; run only in `make test-cluster`")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -45,7 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     The laws compile the kernels of every method: by the time that the process of Spark has done its part and
     helps, there is little left to compile twice.
     """
-    for mark in ("browser", "deep", "kafka", "service"):
+    for mark in ("browser", "cluster", "deep", "kafka", "service", "tables"):
         if mark not in config.getoption("markexpr"):
             marked = [item for item in items if item.get_closest_marker(mark)]
             config.hook.pytest_deselected(items=marked)

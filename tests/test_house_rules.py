@@ -99,7 +99,7 @@ RUNTIMES = ("state", "spark", "pipeline", "service")
 FAMILY_JOBS = ("spark/geotext_jobs.py",)  # batch jobs that are one family's own
 EXAMPLES = ("spark/class_archive.py",)  # runs a small stream, which has to be of some engine
 NAMED_TUPLES = {"_asdict", "_replace", "_make"}
-PYSPARK = {"_gateway", "_active_spark_context"}
+PYSPARK = {"_gateway", "_active_spark_context", "_ensure_initialized"}
 
 
 def runtime_modules() -> list[Path]:

@@ -40,7 +40,7 @@ class Piped(Stream):
     def __init__(self, spark: Any, name: str, story: Story, folder: Path, sink: str = "parquet") -> None:
         super().__init__(spark, story, folder)
         self.file = folder / "pipeline.toml"
-        out = {"parquet": "out", "results": "results.parquet"}[sink]
+        out = {"parquet": "out", "results": "results.parquet", "delta": "lists"}[sink]
         parts = [f'checkpoint = "checkpoint"\nshards = 2\n\n[engine]\n{ENGINES.get(name, OWN)}\n']
         for each in story.columns:
             (folder / each).mkdir()
@@ -108,8 +108,12 @@ class Command:
     def errors(self) -> str:
         return self._errors.read_text()
 
+    def signal(self, number: int) -> None:
+        """Send a signal to all of it but for Python workers."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
     def kill(self) -> None:
         """Kill all of it."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self.signal(signal.SIGKILL)
         self._process.wait()

@@ -19,6 +19,7 @@ import pyarrow as pa
 from rankcast import GeoTextTopK, MovingSkyline, MovingTopK, RangeTopK, RankedMatcher
 from rankcast.core.engine import Command, Engine
 from rankcast.errors import InputError
+from rankcast.spark.packing import NO_SEQ
 
 Row = dict[str, Any]
 Batch = dict[str, list[Row]]
@@ -70,7 +71,7 @@ class Story:
         """
         engine = self.make()
         told: list[tuple[Any, ...]] = []
-        top = commanded = -1
+        top = commanded = NO_SEQ
         for place, batch in enumerate(self.batches):
             commands = self._first() if place == 0 else []
             rows = [

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rankcast.errors import InputError
-from rankcast.pipeline import frames, running, sinks
+from rankcast.pipeline import frames, running, sinks, tables
 from rankcast.pipeline.config import Config
 from rankcast.pipeline.sources import ENDLESS, SEQ, literal
 
@@ -73,6 +73,8 @@ def write(config: Config, frame: Any, path: str | None) -> None:
         return
     if sink.format == "serve" and path is None:
         raise InputError("the service takes what the stream tells", where="sink", expected="--out PATH")
+    if sink.format == tables.FORMAT and path is None:
+        raise InputError("the tables are the stream's own", where="sink", expected="--out PATH")
     place = path or sink.path
     format_ = "parquet" if sink.format in ("console", "serve") else sink.format
     with running.told(config.hidden):

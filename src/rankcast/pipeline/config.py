@@ -25,10 +25,11 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from rankcast.errors import shown
+from rankcast.errors import InputError, shown
 from rankcast.pipeline import checking, engines, sources
 from rankcast.pipeline.engines import Made
 from rankcast.pipeline.sources import DECLARED, ENGLISH, FILES, PATTERNS, VALUES, Source, Text
@@ -38,18 +39,18 @@ SOURCE = ("format", "path", "options", "schema", "values", "stream", "columns", 
 TEXT = ("column", "tokenise", "lowercase", "stop_words")
 OWN_SINKS = ("results", "console", "serve")
 RETRY_FOR = 600.0  # seconds for which a service that does not answer is asked again
-_MASTER = "local[*]"
 QUEUE = "kafka"
+TABLES_OF_A_LAKE = ("delta", "iceberg")
 _SERVERS, _TOPICS = "kafka.bootstrap.servers", ("subscribe", "subscribePattern", "assign")
 
 
 @dataclass(frozen=True)
 class Sink:
-    """Where deltas go: `results`, `console`, `serve`, or a format of Spark's.
+    """Where deltas go: `results`, `console`, `serve`, a queue, tables, or a format of Spark's.
 
     Attributes:
         format: what it is called.
-        path: where it is; of `serve`, a folder for refused rows.
+        path: where it is; of `serve`, a folder for refused rows; of tables, the folder they are in.
         options: what Spark is told beside.
         rows: how many subscriptions the console shows.
         url: where the service is.
@@ -195,6 +196,7 @@ def read_sink(table: Table, engine: Made) -> Sink:
         "console": ("rows",),
         "serve": ("url", "stream", "token", "retry_for", "path"),
         QUEUE: ("options", "values", "refused"),
+        **dict.fromkeys(TABLES_OF_A_LAKE, ("path",)),
     }
     known = own.get(format_, ("path", "options"))
     table = Table(table.document, table.key, table.values, ("format", *known))
@@ -204,7 +206,7 @@ def read_sink(table: Table, engine: Made) -> Sink:
             f'is "{format_}", but {engine.kind} keeps no results',
             hint="Matches are told once: write them to files (parquet) or to a queue (kafka).",
         )
-    if format_ == "results" or format_ in FILES:
+    if format_ in ("results", *TABLES_OF_A_LAKE, *FILES):
         table.need("path", "where to write")
     if format_ == "serve":
         return _read_serve(table)
@@ -253,11 +255,11 @@ def read_trigger(table: Table | None) -> Trigger:
     return Trigger(interval, bool(table.flag("available_now")))
 
 
-def read_spark(table: Table | None) -> tuple[str, dict[str, str]]:
+def read_spark(table: Table | None) -> tuple[str | None, dict[str, str]]:
     """The table `[spark]`: the master, and settings with or without `spark.` in front."""
     if table is None:
-        return _MASTER, {}
-    master = table.text("master") or _MASTER
+        return None, {}
+    master = table.text("master")
     rest = {name: value for name, value in table.values.items() if name != "master"}
     return master, dict(_flat(Table(table.document, table.key, rest), ""))
 
@@ -293,7 +295,7 @@ class Config:
         checkpoint: where Spark notes how far it has come.
         state: where shards lie.
         trigger: when micro-batches begin.
-        master: where Spark runs.
+        master: where Spark runs; None: where `spark-submit` says, or on this machine.
         settings: Spark's settings.
         shards: how many, None for one a core.
         bad_rows: `keep` or `fail`.
@@ -310,7 +312,7 @@ class Config:
     checkpoint: str
     state: str
     trigger: Trigger
-    master: str
+    master: str | None
     settings: Mapping[str, str] = field(repr=False)
     shards: int | None
     bad_rows: str
@@ -373,6 +375,8 @@ def _read(document: Document, top: Table, *, trust: bool) -> Config:
     checkpoint = top.place("checkpoint")
     state = top.place("state")
     master, settings = read_spark(top.table("spark"))
+    for name, format_ in (("sink", sink.format), *((each.name, each.format) for each in sources.values())):
+        _check_connector(document, name, format_, settings)
     return Config(
         path=document.path,
         name=top.text("name") or document.path.stem,
@@ -390,6 +394,19 @@ def _read(document: Document, top: Table, *, trust: bool) -> Config:
         hidden=document.hidden,
         unchecked=tuple(unchecked),
     )
+
+
+def _check_connector(document: Document, name: str, format_: str, settings: Mapping[str, str]) -> None:
+    """Refuse a format of which no jar is known for the Spark that is installed."""
+    if format_ not in (QUEUE, *TABLES_OF_A_LAKE) or find_spec("pyspark") is None:
+        return
+    from rankcast.spark import connectors  # noqa: PLC0415  # needs the extra
+
+    try:
+        connectors.check(format_, settings)
+    except InputError as error:
+        what = f'is "{format_}", but {error.what}'
+        raise document.mistake((name, "format"), what, detail=error.detail, hint=error.hint) from error
 
 
 def _table(top: Table, name: str) -> Table:

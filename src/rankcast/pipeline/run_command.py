@@ -45,6 +45,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="serve Prometheus metrics on this machine (0: any port)",
     )
+    parser.add_argument(
+        "--metrics-host",
+        metavar="HOST",
+        help="the address that metrics are served on; others can reach them there (by default: 127.0.0.1)",
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="show what Spark logs")
     parser.set_defaults(run=run)
 
@@ -101,8 +106,9 @@ def _run(config: Config, arguments: argparse.Namespace, signals: Signals) -> Non
         query = running.start(config, spark, once=arguments.once, tell=tell)
         signals.listen()
         if arguments.metrics_port is not None:
-            port = stack.enter_context(progress.served(query, arguments.metrics_port))
-            sys.stderr.write(f"metrics: http://{progress.HOST}:{port}/metrics\n")
+            host = arguments.metrics_host or progress.HOST
+            port = stack.enter_context(progress.served(query, arguments.metrics_port, host))
+            sys.stderr.write(f"metrics: http://{host}:{port}/metrics\n")
         try:
             _watch(query, view, signals)
         finally:

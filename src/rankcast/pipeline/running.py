@@ -180,12 +180,13 @@ def begin(config: Config, cleanup: ExitStack, *, quiet: bool = True) -> Any:
     With `quiet`, whatever Java writes to standard error is dropped; what goes wrong is raised here.
     """
     from rankcast.spark import connectors, session  # noqa: PLC0415
+    from rankcast.spark.sessions import is_submitted  # noqa: PLC0415
 
     spark = sys.modules.get("pyspark")
     others = spark is not None and spark.SparkContext._active_spark_context is not None
     formats = [config.sink.format, *(source.format for source in config.sources.values())]
     settings = dict(config.settings)
-    if not others:
+    if not (others or is_submitted()):  # spark-submit sees to the jars of what it starts
         settings |= connectors.settings(formats, settings)
     with silence() if quiet else nullcontext():
         made = session(master=config.master, name=config.name, settings=settings)

@@ -1,4 +1,4 @@
-"""Where deltas go: a format of Spark's, the file of current results, the service, or whoever shows them.
+"""Where deltas go: a format of Spark's, the file of current results, tables, the service, whoever shows them.
 
 The current results of every subscription are one Parquet file, which is replaced as a whole: a micro-batch's
 deltas are applied to the file before, and the new file takes its place in one step. Whoever reads it sees the
@@ -20,6 +20,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,6 +31,7 @@ import pyarrow.parquet as pq
 
 from rankcast.core import snapshot
 from rankcast.errors import InputError, ServiceError, ShardError
+from rankcast.pipeline import tables
 from rankcast.pipeline.config import QUEUE, Config, Sink
 from rankcast.pipeline.toml_reader import PipelineError, local, veiled
 from rankcast.spark.applying import REFUSED
@@ -260,14 +262,14 @@ def parts(deltas: pa.Table, size: int = PART) -> Iterator[pa.Table]:
 
 
 class Target(Protocol):
-    """What takes the rows of micro-batches on the driver: `Results`, `Served`."""
+    """What takes the rows of micro-batches on the driver: `Results`, `Served`, `tables.Tables`."""
 
     def apply(self, query: str, batch: int, told: pa.Table) -> bool:
         """Take those of one, once; whether it was new."""
 
 
 Tell = Callable[[int, pa.Table], None]
-COLLECTED = ("results", "console", "serve")
+COLLECTED = ("results", "console", "serve", tables.FORMAT)
 
 
 class Collecting:
@@ -278,20 +280,25 @@ class Collecting:
     """
 
     def __init__(self, target: Target | None, tell: Tell | None) -> None:
-        self._target = target
+        self.target = target
         self._tell = tell
         self.query: Callable[[], str] = str
+        self.session: Any = None
 
     def __call__(self, frame: Any, number: int) -> None:
         """Take one micro-batch."""
         told = frame.toArrow()
-        new = self._target is None or self._target.apply(self.query(), number, told)
+        new = self.target is None or self.target.apply(self.query(), number, told)
         if new and self._tell is not None:
             self._tell(number, told)
 
 
-def target_of(config: Config) -> Target | None:
+def target_of(config: Config, session: Callable[[], Any]) -> Target | None:
     """What takes the rows of a pipeline on the driver, if anything does."""
+    if config.sink.format == tables.FORMAT:
+        keeps = config.engine.spec.answer.kind == "deltas"
+        lists = partial(applied, ranked=is_ranked(config)) if keeps else None
+        return tables.Tables(str(config.sink.path), session, lists)
     if config.sink.format == "serve":
         return Served(config.sink)
     if config.sink.format == "results":
@@ -307,7 +314,9 @@ def is_ranked(config: Config) -> bool:
 def collecting(config: Config, tell: Tell | None) -> Collecting | None:
     """What takes the rows to the driver, for sinks that are there."""
     if config.sink.format in COLLECTED:
-        return Collecting(target_of(config), tell)
+        made = Collecting(None, tell)
+        made.target = target_of(config, lambda: made.session)
+        return made
     if tell is not None:
         raise InputError(
             f"the rows of a pipeline into {config.sink.format} do not come by here",
@@ -319,7 +328,9 @@ def collecting(config: Config, tell: Tell | None) -> Collecting | None:
 def written(config: Config, frame: Any, collecting: Collecting | None) -> Any:
     """The stream's writer."""
     if collecting is not None:
-        return frame.writeStream.foreachBatch(collecting)
+        collecting.session = frame.sparkSession
+        told = tables.dated(frame) if config.sink.format == tables.FORMAT else frame
+        return told.writeStream.foreachBatch(collecting)
     sink = config.sink
     writer = shaped(config, frame).writeStream.format(sink.format).options(**options_of(sink))
     return writer if sink.path is None else writer.option("path", sink.path)

@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 VARIABLE = "RANKCAST_JARS"
 PATIENCE = 600.0  # seconds for which a repository may take
 _VERSIONED = re.compile(r"(.+)-\d[^-]*\.jar")
+_EXTENSIONS = "spark.sql.extensions"
 _HELPER = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
 
 
@@ -56,10 +58,11 @@ class Connector:
         minor = ".".join(version.split(".")[:2])
         found = self.packages.get(minor, self.packages.get(""))
         if found is None:
+            known = ", ".join(f"{package} (Spark {of})" for of, package in self.packages.items())
             raise InputError(
                 f"there is no connector for {name} and Spark {version}",
-                expected=f"Spark {' or '.join(self.packages)}",
-                hint="Install another version of pyspark, or name a package in spark.jars.packages.",
+                detail=f"Known are: {known}.",
+                hint="Name a package for this Spark in jars.packages of [spark] once there is one.",
             )
         return found.format(spark=version)
 
@@ -70,6 +73,15 @@ CONNECTORS: Mapping[str, Connector] = {
         helper=_HELPER,
         versions=("4.1.1", "4.1.0", "4.0.1", "4.0.0"),
     ),
+    "delta": Connector(
+        {"4.2": "io.delta:delta-spark_4.2_2.13:4.4.0"},
+        settings={
+            _EXTENSIONS: "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        },
+    ),
+    # None for a Spark of our range: what is published for 4.1 does not load on 4.2 (`View` is a class there).
+    "iceberg": Connector({"4.1": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"}),
 }
 
 
@@ -80,6 +92,16 @@ class ConnectorError(RankcastError, RuntimeError):
 def needed(formats: Iterable[str]) -> list[str]:
     """The connectors that some formats need."""
     return [name for name in CONNECTORS if name in set(formats)]
+
+
+def check(format_: str, own: Mapping[str, str]) -> None:
+    """Refuse a format that no connector has for the Spark that is installed; nothing is started.
+
+    Raises:
+        InputError: there is none, and the user's settings name none.
+    """
+    if format_ in CONNECTORS and not _is_named(format_, own):
+        CONNECTORS[format_].package(format_, metadata.version("pyspark"))
 
 
 def settings(formats: Iterable[str], own: Mapping[str, str]) -> dict[str, str]:
@@ -96,7 +118,11 @@ def settings(formats: Iterable[str], own: Mapping[str, str]) -> dict[str, str]:
     jars = [own["spark.jars"]] if own.get("spark.jars") else []
     for name in needed(formats):
         for key, value in CONNECTORS[name].settings.items():
-            told[key] = f"{own[key]},{value}" if key in own and value not in own[key] else value
+            before = told.get(key, own.get(key))
+            if key == _EXTENSIONS and before is not None and value not in before:
+                told[key] = f"{before},{value}"
+            elif before is None:
+                told[key] = value
         if not _is_named(name, own):
             jars += [str(path) for path in jars_of(name)]
     return told | ({"spark.jars": ",".join(jars)} if jars else {})
@@ -252,14 +278,24 @@ def _java() -> Iterator[Any]:
         gateway.shutdown()
 
 
+def _is_there(name: str) -> bool:
+    """Whether a connector is known for the Spark that is installed; says so if it is not."""
+    try:
+        CONNECTORS[name].package(name, _version())
+    except InputError as error:
+        sys.stderr.write(f"left out: {error.what}\n")
+        return False
+    return True
+
+
 def main(names: Sequence[str]) -> int:
-    """Fetch the jars of connectors, by default of all; returns an exit code."""
+    """Fetch the jars of connectors, by default of all that there are; returns an exit code."""
     unknown = [name for name in names if name not in CONNECTORS]
     if unknown:
         sys.stderr.write(f"{unknown[0]} is not one of: {', '.join(CONNECTORS)}\n")
         return 2
     try:
-        fetch(names or list(CONNECTORS))
+        fetch(names or [name for name in CONNECTORS if _is_there(name)])
     except (RankcastError, OSError) as error:
         sys.stderr.write(f"{error}\n".replace("\n", " ").strip() + "\n")
         return 1

@@ -123,7 +123,7 @@ logger.rocksdb.level = off
 
 
 def session(
-    *, master: str = "local[*]", name: str = "rankcast", settings: Mapping[str, Any] | None = None
+    *, master: str | None = None, name: str = "rankcast", settings: Mapping[str, Any] | None = None
 ) -> Any:
     """A Spark session with what streams of rankcast need: RocksDB state, few partitions, quiet logs.
 
@@ -132,24 +132,45 @@ def session(
     command line, which others can read; what `spark.driver.extraJavaOptions` has stands there all the same.
 
     Args:
-        master: where to run; `local[n]` for n cores of this machine.
+        master: where to run; `local[n]` for n cores of this machine. By default what `spark-submit` was told,
+            otherwise all cores of this machine.
         name: what Spark calls the application.
-        settings: further Spark settings; they win over those made here.
+        settings: further Spark settings; they win over those made here, and so does what `spark-submit` was
+            told.
     """
     from pyspark import SparkContext  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    chosen = {**defaults(), **{key: str(value) for key, value in (settings or {}).items()}}
-    chosen |= {"spark.master": master, "spark.app.name": name}
-    if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+    submitted = _submitted()
+    chosen = {key: value for key, value in defaults().items() if key not in submitted}
+    chosen |= {key: str(value) for key, value in (settings or {}).items()}
+    chosen |= {"spark.app.name": name}
+    if master is not None or "spark.master" not in submitted:
+        chosen["spark.master"] = master or "local[*]"
+    if SparkContext._gateway is None and not is_submitted():
         with _in_a_file(chosen):
             return SparkSession.builder.getOrCreate()
     builder = SparkSession.builder
     for key, value in chosen.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def is_submitted() -> bool:
+    """Whether `spark-submit` has started this process."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _submitted() -> set[str]:
+    """The names of settings that `spark-submit` has handed to this process; none if it has not started it."""
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415
+
+    if SparkContext._gateway is not None or not is_submitted():
+        return set()
+    SparkContext._ensure_initialized()
+    return {key for key, _ in SparkConf().getAll()}
 
 
 @contextmanager
