@@ -19,7 +19,7 @@ import pyarrow as pa
 from rankcast.core import locking
 from rankcast.core.engine import ID, Part
 from rankcast.core.list_engine import ListEngine
-from rankcast.core.spec import LISTS, Late, Reading, Setting
+from rankcast.core.spec import LISTS, Late, Reading, Setting, any_other, larger
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.geotext import limits
 from rankcast.geotext.brute_force import GeoTextState, Scan
@@ -124,13 +124,15 @@ class GeoTextTopK(ListEngine):
         LISTS,
         axes=lambda settings: (("x", 0.0), ("y", 0.0)),
         settings={
-            "window": Setting(duration=True),
+            "alpha": Setting(changeable=any_other),
+            "window": Setting(duration=True, changeable=larger),
             "half_life": Setting(duration=True),
             "vocabulary": Setting(
                 documents=lambda rows, settings: Vocabulary.fit(rows, analyzer=settings.get("analyzer")),
                 column=lambda settings: TERMS.name if settings.get("analyzer") is None else TEXT.name,
             ),
         },
+        copying="rankcast.geotext.dividing:copy",
         title="the k best recent messages near me about my words",
     )
     variants = (
@@ -223,9 +225,8 @@ class GeoTextTopK(ListEngine):
             edits=duplicates == "edit", everywhere=everywhere, analyzer=self._analyzer,
             sources=self._sources, distinct=bool(distinct), meanings=self._meanings,
         )  # fmt: skip
-        optional = (self._sources, messages.copies)
         self._all_slots = [self._slots, messages.slots, self._terms.slots]
-        self._all_slots += [each.slots for each in optional if each is not None]
+        self._all_slots += [each.slots for each in (self._sources, messages.copies) if each is not None]
         state = GeoTextState(
             self._slots, messages.slots, self._interests, messages.texts, self._terms, messages.window,
             self._frame, messages.decay is not None, self._sources, messages.copies, self._meanings,
