@@ -60,6 +60,7 @@ def test_the_laws(subject: Subject) -> None:
         own = family.spoilers(workload.settings) if hasattr(family, "spoilers") else ()
         contract.refuse(subject.make, workload, (*contract.SPOILERS, *own), at)
         contract.net(subject.make, workload, whole, at)
+        contract.divide(subject.make, workload, whole, at, tolerance)
         with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
             contract.reload(subject.make, workload, whole, Path(folder) / "snapshot", at)
 

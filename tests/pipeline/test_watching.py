@@ -135,7 +135,8 @@ def test_lines_where_there_is_no_terminal() -> None:
         "  ann: +2 0.25 (rank 1)",
         "  bob: ~3 0.5 (rank 2)",
         "  None: no such object",
-        "micro-batch 0: 10 rows, 12 deltas, 3 refused, 0.50 s, 20 rows/s; hot shards: 2",
+        "micro-batch 0: 10 rows, 12 deltas, 3 refused, 0.50 s, 20 rows/s; hot shards: 2 "
+        "(rankcast reshard --shards 3 --load 0=0.1,1=0.1,2=0.9 evens them out)",
     ]
 
 

@@ -18,12 +18,13 @@ import pyarrow as pa
 import pytest
 
 from rankcast.core.engine import Engine
-from rankcast.core.spec import reference_of
+from rankcast.core.spec import changed_settings, reference_of
 from rankcast.spark import bootstrap, scratch, shard
 from rankcast.spark.bootstrap import Making
 from rankcast.spark.inputs import COPY
 from rankcast.spark.packing import _SCHEMA, Packing, point_column, shard_ids
 from rankcast.spark.plan import Plan, learn
+from rankcast.spark.resharding import Collecting, Dividing, planned, zones_for
 from rankcast.spark.shard import Limits, ShardProcessor, Store
 from rankcast.state.depot import Depot
 from rankcast.state.shard_cache import Standing
@@ -160,6 +161,30 @@ class Cluster:
         frame = pa.Table.from_batches(found).to_pandas() if found else pd.DataFrame(columns=_SCHEMA.names)
         return frame.sample(frac=1, random_state=self.batch)
 
+    def migrate(self, make: Any) -> None:
+        """Go on with the settings of another engine."""
+        engine = make()
+        settings = engine.state()[0]["settings"]
+        changed_settings(type(engine), self.plan.settings, settings)
+        self.reshard(len(self.plan.shards), settings=settings)
+
+    def reshard(self, size: int, partitions: int = 2, settings: Any = None, loads: Any = None) -> None:
+        """Go on with so many shards, in a new state; the state store stays what it is."""
+        here = str(self.folder / f"state-{uuid.uuid4().hex[:6]}")
+        collecting = Collecting(self.plan.to_json(), self.state, here, "former")
+        kept = [
+            collecting(each, {number: bytes(row[0]) for (number,), row in self.store.get(each, {}).items()})
+            for each in self.plan.shards
+        ]
+        depot = Depot.open(here)
+        split = zones_for(depot, "former", self.plan, size, loads)
+        shards = shard_ids(size, partitions)
+        dividing = Dividing(self.plan.to_json(), here, "former", "genesis/b", shards, split, settings)
+        names = [dividing(each) for each in shards]
+        self.plan = planned(self.plan, shards, split, names, [each.seq for each in kept], settings)
+        self.state, self.depot = here, depot
+        self.store |= {each: {} for each in shards if each not in self.store}
+
     def told(self) -> list[tuple[Any, ...]]:
         """All committed deltas, without refused rows, as the story tells them."""
         rows = [row for table in self.outputs for row in table.to_pylist()]
@@ -210,10 +235,11 @@ class Cluster:
                 )
         joined = pa.Table.from_batches(packed)
         making = Making(plan.to_json(), engine.state(), self.strict, self.state, "genesis/a")
-        self._patch.setattr(Depot, "open", staticmethod(lambda _: self.depot))
-        for each in plan.shards:
-            made = making(joined.filter(pa.compute.equal(joined["shard"], each)))
-            names = {**names, str(each): made["name"][0].as_py()}
+        with self._patch.context() as patch:
+            patch.setattr(Depot, "open", staticmethod(lambda _: self.depot))
+            for each in plan.shards:
+                made = making(joined.filter(pa.compute.equal(joined["shard"], each)))
+                names = {**names, str(each): made["name"][0].as_py()}
         return plan, names
 
 

@@ -63,12 +63,15 @@ class Stream:
 
     def deltas(self) -> Any:
         state = str(self.folder / "state")
-        return continuous(self.story.make(), **{"state": state, **self.frames(), **self.settings})
+        settings = {name: each for name, each in self.settings.items() if name != "checkpoint"}
+        return continuous(self.story.make(), **{"state": state, **self.frames(), **settings})
 
     def start(self) -> Any:
         writer = self.deltas().writeStream.format("parquet").option("path", str(self.folder / "out"))
         return (
-            writer.option("checkpointLocation", str(self.folder / "checkpoint"))
+            writer.option(
+                "checkpointLocation", str(self.settings.get("checkpoint", self.folder / "checkpoint"))
+            )
             .trigger(availableNow=True)
             .start()
         )
@@ -78,14 +81,14 @@ class Stream:
         query.awaitTermination()
         return query
 
-    def run_on(self, attempts: int) -> None:
+    def run_on(self, attempts: int) -> Any:
         """Run to the end, again if Spark gives up: a worker was killed too often, or answered too late."""
         for attempt in range(attempts):
             try:
-                self.run()
-                return
+                return self.run()
             except StreamingQueryException:
                 assert attempt + 1 < attempts, "the stream does not get on"
+        return None
 
     def rows(self) -> list[Row]:
         found: list[Row] = self.spark.read.parquet(str(self.folder / "out")).toArrow().to_pylist()

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from rankcast.core import locking
 from rankcast.core.engine import ID, IDS, Command, Engine, Refused
-from rankcast.core.spec import LISTS, Reading
+from rankcast.core.spec import LISTS, Axes, Reading, load
 from rankcast.errors import InputError
 from rankcast.structures.ids import Slots
 from rankcast.structures.topk_lists import ENTER, LEAVE, UPDATE
 from rankcast.tables import deltas, read
 from rankcast.tables.deltas import Changes, External, Lists
-from rankcast.tables.schema import Batch, Column, Form, Ids, Ints, Kind, Rows
+from rankcast.tables.schema import Batch, Column, Floats, Form, Ids, Ints, Kind, Rows
 
 K = Column("k", Kind.COUNT, required=False, nullable=True)
 
@@ -146,6 +146,47 @@ class ListEngine(Engine):
             "score": pa.array(score),
         }
         return pa.table(columns)
+
+    # Dividing and joining engines
+
+    def absorb(self, other: Self, ids: Any = None) -> None:
+        """Take over subscriptions of an engine that has the same items: all, or those of `ids`.
+
+        They keep their values and their order, behind those that are here; their results are found anew, and
+        nobody is told. Cost: that of subscribing.
+
+        Raises:
+            InputError: the engines differ, or a subscription is here already.
+        """
+        if type(other) is not type(self) or len(other._items) != len(self._items):
+            raise InputError(f"holds other items than this {type(self).__name__}", where="other")
+        theirs = other._subscriptions
+        rows = theirs.live() if ids is None else other._in_order(theirs.require(self._ids(ids), where="ids"))
+        taken = read.read_ids(theirs.take(rows), where="ids")
+        self._subscriptions.require_new(taken, where="subscriptions")
+        self._begin()
+        fresh = self._subscriptions.add(taken)
+        copying = type(self).spec.copying
+        if copying is not None:
+            load(copying)(self, other, fresh, rows)
+        else:
+            self._write(fresh, {name: theirs[name][rows] for name in theirs.columns})
+        self._entered(fresh)
+        self._settle()
+
+    def places(self, axes: Axes) -> tuple[pa.Array, Floats | None]:
+        """The ids of live subscriptions, as registered, and where they are (n, d); None: it is not known."""
+        slots, rows = self._subscriptions, self._subscriptions.live()
+        found = []
+        for name, _ in axes:
+            attribute, _, end = name.rpartition("_")
+            over = list(getattr(self, "_over", ()))
+            if name in slots.columns:
+                found.append(slots[name][rows])
+            elif end in slots.columns and attribute in over:
+                found.append(slots[end][rows, over.index(attribute)])
+        whole = len(found) == len(axes) > 0
+        return slots.take(rows), np.column_stack(found) if whole else None
 
     # Their parts
 

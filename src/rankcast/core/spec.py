@@ -99,6 +99,8 @@ class Setting:
     Attributes:
         default: what it is in a file that does not say, if that differs from Python's default.
         duration: whether a text is a span of time.
+        changeable: whether an engine that holds rows may go on with another value, by the one it has and the
+            other, as its state has them; None: never.
         function: whether a text is a function of one's own, `module:name`.
         choices: gives, by name, what makes the setting out of a table `{ name = ..., ... }` ...
         arguments: ... whose first one, if there is one, is passed by place, and the others by name.
@@ -110,6 +112,7 @@ class Setting:
 
     default: Any = UNSET
     duration: bool = False
+    changeable: Callable[[Any, Any], bool] | None = None
     function: bool = False
     choices: Callable[[], Mapping[str, Callable[..., Any]]] | None = None
     arguments: tuple[str, ...] = ()
@@ -176,6 +179,8 @@ class Spec:
         settings: those that files write differently.
         function: a function of the user's own.
         title: what it is for, in a few words.
+        copying: as `module:name`, what gives new rows of an engine the values of subscriptions of another;
+            None: they are columns of its slots, and copied one by one.
         tiler: makes messages for gateways, from an engine as it is; None: there are no such messages. With a
             second argument, `"sparse"`, those that the engine's own subscriptions need.
     """
@@ -187,6 +192,7 @@ class Spec:
     settings: Mapping[str, Setting] = field(default_factory=dict)
     function: Function | None = None
     title: str = ""
+    copying: str | None = None
     tiler: Callable[..., Tiler] | None = None
 
     def input(self, name: str) -> Input:
@@ -308,6 +314,43 @@ def divided_spec(cls: type[Engine]) -> Spec:
 
 def _home_of(cls: type) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def any_other(before: Any, after: Any) -> bool:
+    """A setting that may have any other value."""
+    return True
+
+
+def larger(before: Any, after: Any) -> bool:
+    """A setting that may grow: a number, or a span of time as a state has it."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        return before.keys() == after.keys() and all(before[name] < after[name] for name in before)
+    return isinstance(before, int | float) and isinstance(after, int | float) and before < after
+
+
+ALWAYS_CHANGEABLE = ("k", "max_k", "extra", "tuning")
+
+
+def changed_settings(cls: type[Engine], before: Settings, after: Settings) -> tuple[str, ...]:
+    """The settings in which two engines of a class differ, as their states have them.
+
+    Raises:
+        SettingError: an engine that holds rows cannot go on with one of them changed.
+    """
+    changed = tuple(
+        name for name in sorted({*before, *after}) if before.get(name, UNSET) != after.get(name, UNSET)
+    )
+    may = {name: each.changeable for name, each in cls.spec.settings.items() if each.changeable is not None}
+    for name in changed:
+        test = any_other if name in ALWAYS_CHANGEABLE else may.get(name)
+        if test is None or not test(before.get(name), after.get(name)):
+            raise SettingError(
+                f"{name} of {cls.__name__} cannot change from {shown(before.get(name))} to "
+                f"{shown(after.get(name))} in a stream that goes on",
+                expected=f"at most other values of: {', '.join(sorted({*ALWAYS_CHANGEABLE, *may}))}",
+                hint="Begin anew, from history, with a new state and checkpoint.",
+            )
+    return changed
 
 
 # References: `module:name`, imported wherever it is needed, never shipped as code

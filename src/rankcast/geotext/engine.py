@@ -218,9 +218,8 @@ class GeoTextTopK(ListEngine):
             edits=duplicates == "edit", everywhere=everywhere, analyzer=self._analyzer,
             sources=self._sources, distinct=bool(distinct), meanings=self._meanings, ordered=bool(phrases),
         )  # fmt: skip
-        optional = (self._sources, messages.copies)
         self._all_slots = [self._slots, messages.slots, self._terms.slots]
-        self._all_slots += [each.slots for each in optional if each is not None]
+        self._all_slots += [each.slots for each in (self._sources, messages.copies) if each is not None]
         state = GeoTextState(
             self._slots, messages.slots, self._interests, messages.texts, self._terms, messages.window,
             self._frame, messages.decay is not None, self._sources, messages.copies, self._meanings,

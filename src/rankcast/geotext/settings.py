@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.core.spec import LISTS, Setting
+from rankcast.core.spec import LISTS, Setting, any_other, larger
 from rankcast.errors import SettingError, shown
 from rankcast.geotext.text import TERMS, TEXT
 from rankcast.geotext.vocabulary import Vocabulary
@@ -20,13 +20,15 @@ SPEC = replace(
     LISTS,
     axes=lambda settings: (("x", 0.0), ("y", 0.0)),
     settings={
-        "window": Setting(duration=True),
+        "alpha": Setting(changeable=any_other),
+        "window": Setting(duration=True, changeable=larger),
         "half_life": Setting(duration=True),
         "vocabulary": Setting(
             documents=lambda rows, settings: Vocabulary.fit(rows, analyzer=settings.get("analyzer")),
             column=lambda settings: TERMS.name if settings.get("analyzer") is None else TEXT.name,
         ),
     },
+    copying="rankcast.geotext.dividing:copy",
     title="the k best recent messages near me about my words",
 )
 PARTS = {  # names of parts in `memory()`, and the prefixes of their arrays in a snapshot; the first that fits

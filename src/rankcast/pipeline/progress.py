@@ -109,11 +109,23 @@ class Progress:
         return median(batch.seconds for batch in self.recent) if self.recent else 0.0
 
     @property
-    def hot(self) -> tuple[int, ...]:
-        """Shards that took much longer than others of late."""
+    def loads(self) -> Mapping[int, float]:
+        """Seconds of each shard over the last micro-batches."""
         spent: Counter[int] = Counter()
         for batch in self.recent:
             spent.update({shard: each["seconds"] for shard, each in batch.shards.items()})
+        return spent
+
+    @property
+    def mending(self) -> str:
+        """What would even out hot shards: arguments of `rankcast reshard`."""
+        loads = ",".join(f"{shard}={seconds:.3g}" for shard, seconds in sorted(self.loads.items()))
+        return f"--shards {len(self.loads)} --load {loads}"
+
+    @property
+    def hot(self) -> tuple[int, ...]:
+        """Shards that took much longer than others of late."""
+        spent = self.loads
         if len(spent) < 2:
             return ()
         limit = max(HOT * median(spent.values()), NOTICED * len(self.recent))
@@ -280,6 +292,8 @@ class View(AbstractContextManager["View"]):
             mark = f"{shard} hot" if shard in told.hot else str(shard)
             shards.add_row(mark, *values, f"{counted['seconds']:.2f}", style=style)
         parts: list[Any] = [head, shards]
+        if told.hot:
+            parts.append(Text(f"rankcast reshard {told.mending} would even out what shards cost"))
         if self._changed:
             lists = Table("who", "what changed")
             for owner, words in reversed(self._changed.items()):
@@ -316,6 +330,7 @@ def line_of(batch: Batch, progress: Progress) -> str:
     """One line on a micro-batch."""
     rate = batch.rows / batch.seconds if batch.seconds else 0.0
     hot = f"; hot shards: {', '.join(map(str, progress.hot))}" if progress.hot else ""
+    hot += f" (rankcast reshard {progress.mending} evens them out)" if progress.hot else ""
     return (
         f"micro-batch {batch.number}: {batch.rows:,} rows, {batch.total('deltas'):,.0f} deltas, "
         f"{batch.total('refused'):,.0f} refused, {batch.seconds:.2f} s, {rate:,.0f} rows/s{hot}"

@@ -167,7 +167,7 @@ def start(config: Config, session: Any = None, *, once: bool = False, tell: Tell
         ShardError: state, checkpoint or results belong to another pipeline.
     """
     with ExitStack() as cleanup:
-        _lock(config, cleanup)
+        lock(config, cleanup)
         with told(config.hidden):
             spark = session if session is not None else begin(config, cleanup)
             query = _query(config, spark, once=once, tell=tell)
@@ -247,7 +247,7 @@ def _query(config: Config, spark: Any, *, once: bool, tell: Tell | None) -> Any:
     return begun[0]
 
 
-def _lock(config: Config, cleanup: ExitStack) -> None:
+def lock(config: Config, cleanup: ExitStack) -> None:
     """Hold the checkpoint, if it is on this machine: two processes on one would spoil it."""
     path = local(config.checkpoint)
     if path is None:

@@ -6,6 +6,8 @@
 | `snapshot`   | the same over static DataFrames; a stream can go on from it               |
 | `uncovered`  | the boxes that no other box contains, as a batch job                      |
 | `split`      | deltas apart from refused rows                                            |
+| `reshard`    | a stopped stream goes on with another number of shards                    |
+| `migrate`    | ... or with other settings of its engine                                  |
 | `session`    | a local Spark session with the settings all this needs                    |
 | `score_distribution`, `thresholds` | how scores are spread, what geo-text's cost model makes of it |
 | `boundaries` | how a table of subscriptions is divided over shards, and how evenly       |
@@ -25,6 +27,7 @@ from rankcast.errors import MissingExtraError
 if TYPE_CHECKING:
     from rankcast.spark.batch import boundaries, snapshot, uncovered
     from rankcast.spark.geotext_jobs import score_distribution, thresholds
+    from rankcast.spark.resharding import migrate, reshard
     from rankcast.spark.sessions import session
     from rankcast.spark.streams import Watcher, continuous, split
 
@@ -32,6 +35,8 @@ __all__ = [
     "Watcher",
     "boundaries",
     "continuous",
+    "migrate",
+    "reshard",
     "score_distribution",
     "session",
     "snapshot",
@@ -52,6 +57,8 @@ _HOMES = {
     "Watcher": "streams",
     "boundaries": "batch",
     "continuous": "streams",
+    "migrate": "resharding",
+    "reshard": "resharding",
     "score_distribution": "geotext_jobs",
     "session": "sessions",
     "snapshot": "batch",

@@ -240,6 +240,7 @@ def apply(
     *,
     clock: int | None = None,
     first: bool = False,
+    before: pa.Table | None = None,
 ) -> Applied:
     """Apply the rows of all inputs in the order of their sequence numbers, as one batch.
 
@@ -248,7 +249,8 @@ def apply(
         tables: by input, each ordered by its column of sequence numbers, if it has one.
         refusals: takes the rows that are refused or late.
         clock: the highest sequence number that answers of this batch reflect in any case.
-        first: answer with all results as they are at the end, not with what changed.
+        first: answer with all results as they are at the end, not with what changed ...
+        before: ... or with what has changed since these results.
     """
     spec = type(engine).spec
     offer = _Offer(engine, runs(tables, spec.inputs, refusals), refusals)
@@ -257,6 +259,8 @@ def apply(
         return Applied(offer.matches(answer, clock), refusals.rows)
     if first:
         answer = _entered(cast(ListEngine, engine).results())
+    elif before is not None:
+        answer = changed(before, cast(ListEngine, engine).results(), updates=not engine.scores_move)
     seq = pa.repeat(pa.scalar(clock, pa.int64()), answer.num_rows)
     return Applied(answer.append_column("seq", seq), refusals.rows)
 
@@ -265,6 +269,28 @@ def _entered(results: pa.Table) -> pa.Table:
     """Results as if all of them had just come about."""
     entered = pa.repeat("enter", results.num_rows)
     return results.append_column("op", entered).select(["subscription", "op", "item", "score", "rank"])
+
+
+def changed(before: pa.Table, now: pa.Table, *, updates: bool) -> pa.Table:
+    """The deltas from results to others, by subscription, leaves first, then by rank.
+
+    Where scores move by themselves, another one is no change.
+    """
+    keys = ["subscription", "item"]
+    pairs = [*keys, "score", "rank"]
+    joined = before.select([*keys, "score"]).join(
+        now.select(pairs), keys, join_type="full outer", left_suffix="_before"
+    )
+    left, entered = joined["rank"].is_null(), joined["score_before"].is_null()
+    other = pc.fill_null(pc.not_equal(joined["score"], joined["score_before"]), False)
+    op = pc.case_when(pc.make_struct(left, entered), "leave", "enter", "update")
+    told = joined.append_column("op", op)
+    kept = pc.or_(pc.or_(left, entered), other if updates else pa.scalar(False))
+    told = told.filter(kept).append_column(
+        "last", pc.fill_null(pc.cast(joined["rank"], pa.int64()), 0).filter(kept)
+    )
+    order = [("subscription", "ascending"), ("last", "ascending"), ("item", "ascending")]
+    return told.sort_by(order).select(["subscription", "op", "item", "score", "rank"])
 
 
 class _Offer:
@@ -379,6 +405,7 @@ def answer_table(kept: Applied, form: pa.Schema) -> pa.Table:
 CLOCK = "clock"
 PASSING = "passing"  # instead of rows of which nothing stays
 REFUSED_FILE = "refused"
+BEFORE_FILE = "before"  # beside a snapshot: the results that were told, if those in it are others
 
 
 class BatchRunner:
@@ -434,7 +461,8 @@ class BatchRunner:
         first = number == 1 and not self._plan.told
         refusals = refusals_of(self._plan, self._shard, strict=self._strict)
         seq = clock["seq"][0].as_py()
-        kept = apply(engine, dict(rows), refusals, clock=seq, first=first)
+        former = self._before() if number == 1 and self._plan.told else None
+        kept = apply(engine, dict(rows), refusals, clock=seq, first=first, before=former)
         self.candidates = engine.stats()["candidates"] - before
         table = answer_table(kept, self._form)
         if first:
@@ -446,6 +474,11 @@ class BatchRunner:
         return (
             self._passing.get(rows["checksum"][0].as_py(), (name, rows)) if name == PASSING else (name, rows)
         )
+
+    def _before(self) -> pa.Table | None:
+        """The results that were told before the shard was made, if it was made with others."""
+        name = f"{self._plan.initial[str(self._shard)]}/{BEFORE_FILE}"
+        return batches.from_bytes(self._depot.get(name)) if self._depot.exists(name) else None
 
     def _refused_before(self) -> pa.Table:
         """Rows that were refused when the shard was made."""

@@ -36,36 +36,40 @@ OWN = frozenset({SEQ, OP, REASON, RAW})
 TRACED = ("query", "batch", "shard", "n", "raw")  # columns that tell where an answer comes from
 
 
-def learn(points: Floats, zones: int) -> Split:
-    """Split a sample (n, d) into zones of about equal size. Cost: O(d n log n log zones).
+def learn(points: Floats, zones: int, weights: Floats | None = None) -> Split:
+    """Split a sample (n, d) into zones of about equal weight, by default of equal size.
 
-    Each step cuts where it leaves the sizes closest to what is wanted, on whatever axis that is, so that many
-    equal coordinates on one axis do no harm as long as another axis tells the points apart.
+    Each step cuts where it leaves the weights closest to what is wanted, on whatever axis that is, so that
+    many equal coordinates on one axis do no harm as long as another axis tells the points apart.
+    Cost: O(d n log n log zones).
     """
-    return _learn(np.asarray(points, np.float64), 0, zones)
+    points = np.asarray(points, np.float64)
+    return _learn(points, np.ones(len(points)) if weights is None else weights, 0, zones)
 
 
-def _learn(points: Floats, first: int, zones: int) -> Split:
+def _learn(points: Floats, weights: Floats, first: int, zones: int) -> Split:
     if zones == 1:
         return first
     left = zones // 2
     wanted = left / zones
-    cuts = [_cut(points[:, axis], wanted) for axis in range(points.shape[1])]
+    cuts = [_cut(points[:, axis], weights, wanted) for axis in range(points.shape[1])]
     axis = min(range(len(cuts)), key=lambda each: cuts[each][0], default=0)
     border = cuts[axis][1] if cuts else 0.0
     below = points[:, axis] < border if cuts else np.zeros(len(points), np.bool_)
     return [
         axis,
         border,
-        _learn(points[below], first, left),
-        _learn(points[~below], first + left, zones - left),
+        _learn(points[below], weights[below], first, left),
+        _learn(points[~below], weights[~below], first + left, zones - left),
     ]
 
 
-def _cut(values: Floats, wanted: float) -> tuple[float, float]:
+def _cut(values: Floats, weights: Floats, wanted: float) -> tuple[float, float]:
     """How far the best finite border is from leaving the wanted share below it, and that border."""
-    distinct, counts = np.unique(values, return_counts=True)
-    share = np.concatenate([[0], np.cumsum(counts)[:-1]]) / max(values.size, 1)
+    distinct, place = np.unique(values, return_inverse=True)
+    heavy = np.bincount(place, weights, distinct.size)
+    total = heavy.sum()
+    share = np.concatenate([[0], np.cumsum(heavy)[:-1]]) / (total if total > 0 else 1.0)
     finite = np.flatnonzero(np.isfinite(distinct))
     if not finite.size:
         return 1.0, 0.0

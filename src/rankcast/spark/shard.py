@@ -353,6 +353,7 @@ if TYPE_CHECKING:
 NUMBER = StructType([StructField("number", LongType())])  # as text, Spark would parse it in every task
 KEPT = StructType([StructField("data", BinaryType())])
 METRICS = "metrics"
+STATE = "shard"  # what the map in the state store is called
 
 
 @dataclass(frozen=True)
@@ -382,7 +383,7 @@ class ShardProcessor(StatefulProcessor):
 
     def init(self, handle: Any) -> None:
         """Declare the state; Spark calls this first."""
-        self._store = handle.getMapState("shard", NUMBER, KEPT)
+        self._store = handle.getMapState(STATE, NUMBER, KEPT)
 
     def handleInputRows(  # noqa: N802
         self, key: tuple[Any, ...], rows: Iterable[pd.DataFrame], timerValues: Any

@@ -118,6 +118,7 @@ class IdStore:
             "code": (np.int64, None),
             "sequence": (np.int64, None),
         }
+        self.columns = tuple(columns or ())  # what is kept by row beside ids
         for name, form in (columns or {}).items():
             self._by_row[name] = form if isinstance(form, tuple) else (form, None)
         self._allocate(8)

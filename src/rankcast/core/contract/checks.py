@@ -303,6 +303,46 @@ def _spare(engine: Engine, before: pa.Table, after: pa.Table, answer: pa.Table) 
             assert old[pair] != row["score"], f"{row} is no update"
 
 
+def divide(make: Make, workload: Workload, whole: Run, at: int, tolerance: float = 0.0) -> None:
+    """An engine that is divided in two before step `at`, and joined again, goes on as one that was not.
+
+    Only the order of registration is another. The halves, too, go on as that one does with their part.
+    """
+    engine: Any = make(workload.settings)
+    if not hasattr(engine, "absorb") or type(engine).spec.undivided is not None:
+        return
+    for call, rows in workload.steps[:at]:
+        getattr(engine, call)(rows)
+    names = [row["id"] for row in pa.table({"id": engine.places(())[0]}).to_pylist()]
+    halves = [_copy(engine), _copy(engine)]
+    for place, half in enumerate(halves):
+        half.unsubscribe(names[1 - place :: 2])
+    joined = _copy(halves[0])
+    joined.absorb(halves[1])
+    held = whole.results[at].to_pylist()
+    same_rows(_sorted(joined.results()), _sorted(held), "results of joined halves", tolerance)
+    both = [row for half in halves for row in half.results().to_pylist()]
+    same_rows(_sorted(both), _sorted(held), "results of both halves", tolerance)
+    for place, (call, rows) in enumerate(workload.steps[at:], at):
+        answer = getattr(joined, call)(rows)
+        where = f"step {place}, {call}({rows}) of joined halves"
+        same_rows(_sorted(answer), _sorted(whole.answers[place + 1]), f"answer of {where}", tolerance)
+        same_rows(_sorted(joined.results()), _sorted(whole.results[place + 1]), where, tolerance)
+
+
+def _copy(engine: Engine) -> Any:
+    """The same engine once more."""
+    header, arrays = engine.state()
+    return type(engine).restore(copy.deepcopy(header), {name: each.copy() for name, each in arrays.items()})
+
+
+def _sorted(rows: Any) -> list[dict[str, Any]] | None:
+    """Rows of a table in an order that does not depend on that of registration."""
+    told = rows if rows is None or isinstance(rows, list) else rows.to_pylist()
+    keys = ("subscription", "op", "item")
+    return None if told is None else sorted(told, key=lambda row: [str(row.get(name)) for name in keys])
+
+
 def bounded(engine: Engine, churn: Callable[[Engine, int], None], rounds: int = 70) -> None:
     """Rounds that end with as much alive as they began with do not make the state grow.
 

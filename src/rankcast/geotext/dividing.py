@@ -1,0 +1,65 @@
+"""Subscriptions of one engine for another: what dividing and joining shards needs of geo-text.
+
+Terms have other rows in every engine, so they go by name. Weights are taken over as they are: they were
+worked out from how often a term was named, which nobody keeps, and must stay the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rankcast.geotext.limits import NAMES
+from rankcast.geotext.vectors import VECTOR
+from rankcast.geotext.vocabulary import VectorEntries, Vectors
+from rankcast.structures.arrays import ranges
+from rankcast.tables.schema import Batch, Floats, Rows, Terms
+
+
+def copy(engine: Any, other: Any, fresh: Rows, rows: Rows) -> None:
+    """Give the new rows of an engine what subscriptions of another have."""
+    theirs = other._interests.entries(rows)
+    fields: dict[str, Any] = {name: other._slots[name][rows] for name in other._slots.columns}
+    fields["terms"] = _terms(other, theirs.owner, theirs.term, rows.size)
+    fields["limits"] = Batch(rows.size, _limits(other, rows))
+    if other._meanings is not None:
+        fields[VECTOR] = other._meanings.mine.unit[rows]
+    engine._write(fresh, fields)
+    _weigh(engine._interests, fresh, theirs._replace(term=_renamed(engine, other, theirs.term)))
+
+
+def _terms(other: Any, owner: Any, term: Rows, size: int) -> Terms:
+    """Terms by name, each once, of so many subscriptions."""
+    starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=size))]).astype(np.int64)
+    return Terms(starts, other._terms.slots.ids_at(term))
+
+
+def _renamed(engine: Any, other: Any, term: Rows) -> Rows:
+    """The rows that terms of another engine have in this one."""
+    distinct, back = np.unique(term, return_inverse=True)
+    found: Rows = engine._terms.slots.find(other._terms.slots.ids_at(distinct.astype(np.int32)), where="")
+    return found[back]
+
+
+def _weigh(interests: Vectors, fresh: Rows, given: VectorEntries) -> None:
+    """Set the weights of vectors whose terms are there already."""
+    mine = interests.entries(fresh)
+    place = ranges(interests.texts.begin[fresh], interests.texts.size[fresh].astype(np.int64))
+    here, there = (np.lexsort((each.term, each.owner)) for each in (mine, given))
+    interests.texts.weight[place[here]] = given.weight[there]
+
+
+def _limits(other: Any, rows: Rows) -> dict[str, Any]:
+    """What `Interests.limit` takes of subscriptions; nothing if none ever had a limit."""
+    interests = other._interests
+    if not interests.limits.radius.size:
+        return {}
+    limits, conditions = interests.limits, interests._conditions.entries(rows)
+    radius: Floats = limits.radius[rows]
+    kept = [
+        _terms(other, conditions.owner[chosen], conditions.term[chosen], rows.size)
+        for chosen in (conditions.weight > 0, conditions.weight < 0)
+    ]
+    values = [np.where(np.isinf(radius), np.nan, radius), limits.score[rows], *kept, limits.since[rows]]
+    return dict(zip(NAMES, values, strict=True))
