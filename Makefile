@@ -14,7 +14,7 @@ export NUMBA_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rankcast
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo live console test test-all test-deep test-faults test-service test-browser soak test-nojit test-numba-oldest test-baseline test-wheel test-spark-wheel test-spark-oldest test-spark-newest test-kafka jars check bench bench-compare peers-lucene wheel requirements warm clean
+.PHONY: help demo live console test test-all test-deep test-faults test-service test-browser soak test-nojit test-numba-oldest test-baseline test-wheel test-spark-wheel test-spark-oldest test-spark-newest test-kafka jars check docs bench bench-compare bench-front peers peers-lucene wheel requirements warm clean
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,11 +61,13 @@ test-faults: warm  ## kill applications, Python workers and executors of Spark, 
 test-service: warm  ## the service: what OpenAPI promises, a hundred kills under load, full disks; some minutes
 	@$(BIN)/python -m pytest tests/service -m service
 
-# Debian's Chromium, where it may be installed; without one the tests are skipped and say so.
-test-browser: warm console/node_modules/.ready  ## the console in a real Chromium (needs node; root installs chromium)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/browser.txt
-	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && apt-get install -y -qq chromium >/dev/null; } || true
-	@$(BIN)/python -m pytest tests/browser -m browser
+# Debian's Chromium, where it may be installed. What is not there is left out, and the tests say so.
+test-browser: warm  ## the console in a real Chromium (root installs one); pictures go to out/console
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/browser.txt || true
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	  apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || true
+	@command -v npm >/dev/null && $(MAKE) --no-print-directory console/node_modules/.ready || true
+	@mkdir -p out/console && RANKCAST_SHOTS=$(CURDIR)/out/console $(BIN)/python -m pytest tests/browser -m browser -rs
 
 soak: warm  ## the service under steady load for an hour (SECONDS_OF_SOAK=...): memory, latencies
 	@$(BIN)/python -m tests.service.soak $${SECONDS_OF_SOAK:-3600}
@@ -93,12 +95,32 @@ check: $(READY)  ## format, lint and type check
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 
+# Strict: a link or an anchor that leads nowhere fails.
+docs: .venv/.docs  ## build the site into out/site; it needs nothing from outside
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "the site: out/site/index.html; with search: $(BIN)/python -m http.server -d out/site"
+
+.venv/.docs: requirements/docs.txt $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $<
+	@touch $@
+
 bench: warm  ## run every benchmark case, small size, and write the report
 	@$(BIN)/rankcast bench run '*' --size small --out out/records
 	@$(BIN)/rankcast bench report --records out/records --out out/report.html
 
 bench-compare: $(READY)  ## compare the last run with the committed records
 	@$(BIN)/rankcast bench compare benchmarks/records out/records
+
+# Systems that stand beside ours in the front cases; what cannot be had is left out there, and said.
+peers: $(READY)  ## set up PostgreSQL, Lucene and Python packages beside ours in benchmarks (root, Java 17, Maven)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/peers.txt
+	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || { test "$$(id -u)" = 0 && apt-get install -y -qq postgresql >/dev/null; } || \
+	  echo "PostgreSQL is left out: install Debian's package postgresql"
+	@$(MAKE) --no-print-directory peers-lucene || echo "Lucene is left out: it needs Java 17 and Maven"
+
+bench-front: peers warm  ## the front table, from one run on a quiet machine; half an hour
+	@$(BIN)/rankcast bench run 'front.*' --size full --out benchmarks/records
+	@$(BIN)/rankcast bench front
 
 peers-lucene: $(LUCENE)/Matching.class  ## set up Lucene beside RankedMatcher in benchmarks (needs Java 17 and Maven)
 
@@ -164,7 +186,7 @@ test-kafka: warm  ## pipelines through a real broker of Apache Kafka, and what m
 	@$(BIN)/python -m pytest tests/kafka -m kafka
 
 requirements: $(READY)  ## pin the requirements of every extra anew (needs uv)
-	@for extra in base bench browser client kafka plot serve spark text demo dev; do \
+	@for extra in base bench browser client docs kafka peers plot serve spark text demo dev; do \
 	  uv pip compile --quiet --no-header --no-emit-index-url --generate-hashes --universal --python-version 3.11 \
 	    --constraint requirements/constraints.txt \
 	    $$(test $$extra = base || echo --extra $$extra) pyproject.toml -o requirements/$$extra.txt || exit 1; done

@@ -4,9 +4,12 @@ import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import type { Sample } from "./live.ts";
+import { theme } from "./theme.ts";
 
-/** A time, as seconds from now. */
-const ago = (time: number) => `${Math.min(0, Math.round(time - Date.now() / 1000))} s`;
+const SPAN = 60; // seconds that are seen
+
+/** Seconds before now. */
+const ago = (seconds: number) => (seconds === 0 ? "now" : `${seconds} s`);
 
 interface Props {
   samples: Sample[];
@@ -28,11 +31,12 @@ export function Chart({ samples, title, lines, unit }: Props): JSX.Element {
       {
         width: element.clientWidth || 300,
         height: 130,
+        padding: [8, 18, 0, 0],
         cursor: { show: false },
         legend: { show: false },
-        scales: { y: { range: (_, __, high) => [0, Math.max(high * 1.1, 1e-3)] } },
+        scales: { x: { time: false, range: [-SPAN, 0] }, y: { range: (_, __, high) => [0, Math.max(high * 1.15, 1)] } },
         axes: [
-          { ...axis, space: 60, size: 24, font: "11px system-ui", values: (_, found) => found.map(ago) },
+          { ...axis, size: 24, font: "11px system-ui", splits: () => [-60, -45, -30, -15, 0], values: (_, found) => found.map(ago) },
           { ...axis, size: 46, space: 34, font: "11px system-ui", values: (_, found) => found.map((each) => `${Number(each.toPrecision(3))}`) },
         ],
         series: [{}, ...lines.map((line) => ({ label: line.label, stroke: colour(line.colour), width: 1.6, points: { show: false } }))],
@@ -46,13 +50,15 @@ export function Chart({ samples, title, lines, unit }: Props): JSX.Element {
       watch.disconnect();
       plot.current?.destroy();
     };
-  }, []);
+  }, [theme.value]);
   useEffect(() => {
+    const now = samples.at(-1)?.time ?? 0;
+    const seen = samples.filter((each) => now - each.time <= SPAN);
     plot.current?.setData([
-      samples.map((each) => each.time),
-      ...lines.map((line) => samples.map((each) => line.value(each))),
+      seen.map((each) => each.time - now),
+      ...lines.map((line) => seen.map((each) => line.value(each))),
     ]);
-  }, [samples]);
+  }, [samples, theme.value]);
   return (
     <figure class="chart">
       <figcaption>

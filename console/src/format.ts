@@ -7,7 +7,7 @@ export function count(value: number): string {
 }
 
 export function rate(value: number): string {
-  return value >= 100 ? PLAIN.format(value) : value.toFixed(1);
+  return value >= 100 ? PLAIN.format(value) : value < 0.05 ? "0" : value.toFixed(1);
 }
 
 export function milliseconds(seconds: number | null): string {
@@ -29,6 +29,29 @@ export function shown(value: unknown): string {
   if (typeof value === "number") return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(5)));
   const text = typeof value === "string" ? value : JSON.stringify(value);
   return text.length > 80 ? `${text.slice(0, 77)}…` : text;
+}
+
+/** Scores of one list, all with as many digits behind the point, so that they can be compared by eye. */
+export function scores(values: (number | null)[]): string[] {
+  const known = values.filter((each): each is number => each !== null && Number.isFinite(each));
+  const digits = Math.max(0, ...known.map((each) => (String(Number(each.toPrecision(4))).split(".")[1] ?? "").length));
+  return values.map((each) => (each === null || !Number.isFinite(each) ? shown(each) : each.toFixed(Math.min(digits, 4))));
+}
+
+const brief = (value: unknown) => (typeof value === "number" && Math.abs(value) < 1e4 ? String(Number(value.toPrecision(4))) : shown(value));
+
+/** The columns of a row in words; a lower and an upper end are one range. */
+export function details(row: Record<string, unknown>): string {
+  const found: string[] = [];
+  for (const [name, value] of Object.entries(row)) {
+    const base = name.replace(/_(lo|hi)$/, "");
+    const [lo, hi] = [row[`${base}_lo`], row[`${base}_hi`]];
+    if (name === "id" || value === null || (name.endsWith("_hi") && lo != null)) continue;
+    if (base === name) found.push(`${name} ${Array.isArray(value) ? value.map(brief).join(" ") : brief(value)}`);
+    else if (lo != null && hi != null) found.push(`${base} ${brief(lo)} to ${brief(hi)}`);
+    else found.push(lo != null ? `${base} from ${brief(lo)}` : `${base} up to ${brief(hi)}`);
+  }
+  return found.join(" · ");
 }
 
 export const ENGINES: Record<string, string> = {

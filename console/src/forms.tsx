@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { type Column, Refused, type Row, call, streamPath, subscriptionPath } from "./api.ts";
 import { count, shown } from "./format.ts";
-import type { Live } from "./live.ts";
+import { type Live, overOf } from "./live.ts";
 import { toSubscription } from "./route.ts";
 
 /** What somebody typed, as the column wants it; a text that is not is told. */
@@ -39,12 +39,41 @@ const HINTS: Record<string, string> = { terms: "words", vector: "numbers", time:
 
 interface FieldsProps {
   columns: Column[];
+  over: string[]; // attributes of the engine
   texts: Record<string, string>;
   set(name: string, text: string): void;
   refused: Refused | null;
 }
 
-function Fields({ columns, texts, set, refused }: FieldsProps): JSX.Element {
+/** Columns that most people never fill are behind a word, if there are many. */
+function Fields(props: FieldsProps): JSX.Element {
+  const { columns, over, texts, refused } = props;
+  // The ends of a range, unless one value may be given instead.
+  const isEnd = (name: string) => {
+    const base = name.replace(/_(lo|hi)$/, "");
+    return base !== name && over.includes(base) && !columns.some((each) => each.name === base);
+  };
+  const usual = (each: Column) =>
+    each.required || COMMON.has(each.name) || over.includes(each.name) || isEnd(each.name);
+  const rare = columns.length > FEW ? columns.filter((each) => !usual(each)) : [];
+  const filled = rare.some((each) => texts[each.name] || refused?.column === each.name);
+  return (
+    <>
+      <FieldGrid {...props} columns={columns.filter((each) => !rare.includes(each))} />
+      {rare.length > 0 && (
+        <details open={filled}>
+          <summary>{rare.length} more columns, all optional</summary>
+          <FieldGrid {...props} columns={rare} />
+        </details>
+      )}
+    </>
+  );
+}
+
+const FEW = 8; // columns that are all shown
+const COMMON = new Set(["x", "y", "terms", "text", "k", "score", "time"]);
+
+function FieldGrid({ columns, texts, set, refused }: FieldsProps): JSX.Element {
   return (
     <div class="fields">
       {columns.map((column) => {
@@ -128,7 +157,7 @@ export function PublishForm({ live, name, answered }: { live: Live; name: "publi
   };
   return (
     <form onSubmit={submit} data-testid={`form-${name}`}>
-      <Fields columns={columns} texts={texts} refused={refused} set={(key, text) => setTexts({ ...texts, [key]: text })} />
+      <Fields columns={columns} over={overOf(live)} texts={texts} refused={refused} set={(key, text) => setTexts({ ...texts, [key]: text })} />
       <button type="submit" class="primary" disabled={wrong}>{name === "publish" ? "Publish" : "Insert or replace"}</button>
       <Said refused={refused} done={done} />
     </form>
@@ -186,7 +215,7 @@ export function SubscribeForm({ live, drawn, existing }: { live: Live; drawn: Dr
   const results = (dry?.["results"] as Row[] | undefined) ?? [];
   return (
     <form onSubmit={submit} data-testid="form-subscribe">
-      <Fields columns={columns} texts={texts} refused={refused} set={(key, text) => setTexts({ ...texts, [key]: text })} />
+      <Fields columns={columns} over={overOf(live)} texts={texts} refused={refused} set={(key, text) => setTexts({ ...texts, [key]: text })} />
       <button type="submit" class="primary" disabled={wrong}>{existing ? "Amend" : "Subscribe"}</button>
       <Said refused={refused} done={done} />
       {dry && (

@@ -3,8 +3,8 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Id, type Row, call, listen, streamPath, subscriptionPath } from "./api.ts";
-import { shown } from "./format.ts";
-import { type Item, type Live, applied } from "./live.ts";
+import { scores, shown } from "./format.ts";
+import { type Item, type Live, applied, atMost, concerns } from "./live.ts";
 
 type Change = "enter" | "update" | "leave" | "up" | "down";
 
@@ -16,7 +16,10 @@ interface Shown extends Item {
 const ROW = 46; // pixels
 const STAY = 2500; // milliseconds for which a change is marked, and one that left is seen
 
-/** The list of a subscription, kept current. Scores of moving queries change with every step: asked for anew. */
+const itemsOf = (rows: Row[]): Item[] =>
+  rows.map((row) => ({ item: row["item"] as Id, score: row["score"] as number | null, rank: Number(row["rank"]) }));
+
+/** The list of a subscription, kept current. Scores of moving queries change with every step that is sent: asked for then. */
 export function useList(live: Live, id: string): { items: Shown[]; known: boolean; changes: number } {
   const [items, setItems] = useState<Shown[]>([]);
   const [known, setKnown] = useState(false);
@@ -24,6 +27,7 @@ export function useList(live: Live, id: string): { items: Shown[]; known: boolea
   const moving = live.stream.value?.inputs?.["upsert"] !== undefined;
   useEffect(() => {
     let last: Item[] = [];
+    let begun = false;
     const show = (next: Item[], deltas: Row[]) => {
       const ops = new Map(deltas.map((row) => [row["item"], row["op"] as Change]));
       const ranks = new Map(last.map((each) => [each.item, each.rank]));
@@ -46,25 +50,27 @@ export function useList(live: Live, id: string): { items: Shown[]; known: boolea
         ];
         return [...kept, ...gone];
       });
-      last = next;
+      last = live.list.value = next;
     };
     const ask = async () => {
       const found = await call<{ rows: Row[] }>("GET", `${subscriptionPath(live.name, id)}/results`).catch(() => null);
-      if (!found) return;
-      const next = found.rows.map((row) => ({ item: row["item"] as Id, score: row["score"] as number | null, rank: Number(row["rank"]) }));
+      if (!found || !begun) return;
+      const next = itemsOf(found.rows);
       const before = new Set(last.map((each) => each.item));
-      show(next, next.filter((each) => !before.has(each.item)).map((each) => ({ item: each.item, op: known ? "enter" : "update" })));
+      show(next, next.filter((each) => !before.has(each.item)).map((each) => ({ item: each.item, op: "enter" })));
     };
+    const soon = atMost(400, () => void ask());
     const stop = listen(`${streamPath(live.name)}/deltas?subscription=${encodeURIComponent(id)}`, (event, data) => {
       const rows = (data["rows"] as Row[] | undefined) ?? [];
       if (event === "snapshot") {
-        last = rows.map((row) => ({ item: row["item"] as Id, score: row["score"] as number | null, rank: Number(row["rank"]) }));
+        begun = true;
+        last = live.list.value = itemsOf(rows);
         setItems(last.map((each) => ({ ...each, change: null, stamp: 0 })));
         setKnown(true);
       } else if (event === "delta") {
         setChanges((count) => count + rows.length);
         show(applied(last, rows), rows);
-        if (moving) void ask();
+        if (moving) soon.call();
       }
     });
     const fade = setInterval(() => {
@@ -75,11 +81,14 @@ export function useList(live: Live, id: string): { items: Shown[]; known: boolea
           : old,
       );
     }, 400);
-    const steps = moving ? setInterval(() => void ask(), 1000) : 0;
+    const forget = moving ? live.onWrite((write) => begun && concerns(write, id) && soon.call()) : () => false;
     return () => {
+      begun = false;
       stop();
+      forget();
+      soon.stop();
       clearInterval(fade);
-      clearInterval(steps);
+      live.list.value = [];
       setItems([]);
       setKnown(false);
       setChanges(0);
@@ -96,10 +105,11 @@ export function LiveList({ live, id }: { live: Live; id: string }): JSX.Element 
   const staying = items.filter((each) => each.change !== "leave");
   const leaving = items.filter((each) => each.change === "leave");
   const rows = [...staying, ...leaving];
+  const texts = scores(rows.map((each) => each.score));
   return (
     <section aria-label={`List of ${id}`}>
       <p class="muted small" data-testid="changes">
-        {known ? `${staying.length} items, ${changes} changes told since you opened it` : "waiting for the first list …"}
+        {known ? `${staying.length} items · ${changes} changes since you opened it` : "waiting for the first list …"}
       </p>
       <ol class="live" style={{ height: `${Math.max(1, rows.length) * ROW}px` }} data-testid="list">
         {rows.map((each, place) => (
@@ -112,7 +122,7 @@ export function LiveList({ live, id }: { live: Live; id: string }): JSX.Element 
               <span class="rank">{each.change === "leave" ? "" : each.rank}</span>
               <span class="item">{shown(each.item)}</span>
               {each.change && <span class={`tag ${each.change}`}>{WORDS[each.change]}</span>}
-              <span class="score">{each.change === "leave" ? "" : shown(each.score)}</span>
+              <span class="score">{each.change === "leave" ? "" : texts[place]}</span>
             </button>
           </li>
         ))}
@@ -166,8 +176,17 @@ function Explain(props: { live: Live; id: string; item: Id | null; close(): void
   );
 }
 
+/** What the sentence says, or what is only for gateways. */
+const SAID = new Set(["sequence", "subscription", "item", "tiles", "reason", "in_result", "rank", "score", "pruned_by"]);
+
+function worded(value: unknown): string {
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (Array.isArray(value)) return value.length ? value.map(shown).join(", ") : "none";
+  return shown(value);
+}
+
 function Reasons({ found }: { found: Row }): JSX.Element {
-  const rows = Object.entries(found).filter(([name]) => !["sequence", "subscription", "item", "tiles", "reason"].includes(name));
+  const rows = Object.entries(found).filter(([name, value]) => !SAID.has(name) && value !== null);
   return (
     <>
       <p>{sentence(found)}</p>
@@ -175,7 +194,7 @@ function Reasons({ found }: { found: Row }): JSX.Element {
         {rows.map(([name, value]) => (
           <div key={name}>
             <dt>{name.replaceAll("_", " ")}</dt>
-            <dd>{typeof value === "boolean" ? (value ? "yes" : "no") : Array.isArray(value) && !value.length ? "nothing" : shown(value)}</dd>
+            <dd>{worded(value)}</dd>
           </div>
         ))}
       </dl>
@@ -191,6 +210,7 @@ export function sentence(found: Row): string {
     return `It is number ${shown(rank)} of the list${score}.`;
   }
   const parts = ["It is not in the list"];
+  if (typeof found["score"] === "number") parts.push(`its score is ${shown(found["score"])}`);
   if (typeof beat === "number" && Number.isFinite(beat)) parts.push(`it would need a score better than ${shown(beat)}`);
   if (typeof reason === "string") parts.push(reason);
   if (typeof pruned === "string") parts.push(`pruned by ${pruned}`);

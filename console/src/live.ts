@@ -16,7 +16,7 @@ export interface Write {
 export interface Sample {
   time: number;
   written: number;
-  rate: number;
+  rate: number | null; // not known at first
   p50: number | null;
   p99: number | null;
   queue: number;
@@ -31,8 +31,8 @@ export class Live {
   readonly writes: Signal<Write[]> = signal([]);
   readonly samples: Signal<Sample[]> = signal([]);
   readonly trouble: Signal<string> = signal("");
-  /** Grows with every write: something to look at for what depends on writes. */
-  readonly beat: Signal<number> = signal(0);
+  /** The list of the subscription that is looked at, for the pictures. */
+  readonly list: Signal<Item[]> = signal([]);
   private readonly stops: (() => void)[] = [];
   private readonly heard = new Set<(write: Write) => void>();
 
@@ -49,9 +49,7 @@ export class Live {
         this.trouble.value = String(error instanceof Error ? error.message : error);
       }
     };
-    void refresh();
-    const timer = setInterval(refresh, 1000);
-    this.stops.push(() => clearInterval(timer));
+    this.stops.push(again(1000, refresh));
     this.stops.push(
       listen(
         `${streamPath(this.name)}/writes?last=${KEPT_WRITES}`,
@@ -59,7 +57,6 @@ export class Live {
           if (event !== "write") return;
           const write = data as unknown as Write;
           this.writes.value = [...this.writes.value.slice(-KEPT_WRITES + 1), write];
-          this.beat.value += 1;
           for (const hear of this.heard) hear(write);
         },
         () => undefined,
@@ -79,10 +76,53 @@ export class Live {
     const time = Date.now() / 1000;
     const before = this.samples.value.at(-SMOOTH) ?? this.samples.value[0];
     const passed = before ? time - before.time : 0;
-    const rate = before && passed > 0 ? Math.max(0, found.load.written - before.written) / passed : 0;
+    const rate = before && passed > 0 ? Math.max(0, found.load.written - before.written) / passed : null;
     const sample = { time, written: found.load.written, rate, p50: found.load.p50, p99: found.load.p99, queue: found.load.queue };
     this.samples.value = [...this.samples.value.slice(-KEPT_SAMPLES + 1), sample];
   }
+}
+
+/** Do something now and again, so many milliseconds behind its end, until the function that is returned is called. */
+export function again(pause: number, run: () => Promise<void>): () => void {
+  let timer = 0;
+  let over = false;
+  const turn = async () => {
+    await run();
+    if (!over) timer = window.setTimeout(() => void turn(), pause);
+  };
+  void turn();
+  return () => {
+    over = true;
+    clearTimeout(timer);
+  };
+}
+
+/** The attributes of a stream's engine. */
+export function overOf(live: Live): string[] {
+  const found = live.stream.value?.configuration?.["over"] ?? [];
+  return (Array.isArray(found) ? found : [found]).map(String);
+}
+
+/** Whether a write may change what is known of a subscription: it names it, or an object, or more rows than are told. */
+export function concerns(write: Write, id: string): boolean {
+  if (write.call === "upsert" || write.call === "remove") return true;
+  return write.rows.length < write.count || write.rows.some((row) => String(row["id"]) === id);
+}
+
+/** A function that runs at once and then at most every so many milliseconds, the last call included. */
+export function atMost(every: number, run: () => void): { call(): void; stop(): void } {
+  let timer = 0;
+  let waits = false;
+  const call = () => {
+    if (timer) return void (waits = true);
+    run();
+    timer = window.setTimeout(() => {
+      timer = 0;
+      if (waits) call();
+    }, every);
+    waits = false;
+  };
+  return { call, stop: () => clearTimeout(timer) };
 }
 
 /** The first subscriptions of a stream, at most so many. */

@@ -1,26 +1,10 @@
 import "uplot/dist/uPlot.min.css";
-import { signal } from "@preact/signals";
 import { type JSX, render } from "preact";
 import { needsToken, setToken, token } from "./api.ts";
 import { home, route } from "./route.ts";
 import { StreamView } from "./stream.tsx";
 import { StreamsView } from "./streams.tsx";
-
-const THEME = "rankcast-theme";
-const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-const theme = signal("");
-
-function show(name: string): void {
-  theme.value = name;
-  document.documentElement.dataset["theme"] = name;
-}
-show(localStorage.getItem(THEME) ?? system);
-
-function turn(): void {
-  show(theme.value === "dark" ? "light" : "dark");
-  if (theme.value === system) localStorage.removeItem(THEME);
-  else localStorage.setItem(THEME, theme.value);
-}
+import { theme, turnTheme } from "./theme.ts";
 
 function App(): JSX.Element {
   const { stream, subscription } = route.value;
@@ -31,7 +15,7 @@ function App(): JSX.Element {
         <a class="brand" href={home}><img src="/console/icon.svg" alt="" width="22" height="22" /> rankcast</a>
         <span class="grow" />
         <a href="/docs">Commands</a>
-        <button type="button" class="plain" onClick={turn} aria-label={theme.value === "dark" ? "Light colours" : "Dark colours"}>
+        <button type="button" class="plain" onClick={turnTheme} aria-label={theme.value === "dark" ? "Light colours" : "Dark colours"}>
           {theme.value === "dark" ? "☀" : "☾"}
         </button>
         <button type="button" class="plain" onClick={() => (needsToken.value = !needsToken.value)} aria-expanded={needsToken.value}>

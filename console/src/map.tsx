@@ -2,14 +2,15 @@
 
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Row, call, streamPath } from "./api.ts";
+import { type Id, type Row, call, streamPath } from "./api.ts";
 import { count, shown } from "./format.ts";
-import { type Live, type Write, subscriptions } from "./live.ts";
-import { type Box, type Pen, Plane, around, drawAxes } from "./plane.tsx";
+import { type Item, type Live, type Write, atMost, concerns, subscriptions } from "./live.ts";
+import { type Box, type Pen, Plane, type Reach, apart, around, drawAxes, nearest } from "./plane.tsx";
 import { Follower, type Metric, type Zone } from "./zone.ts";
 import { toSubscription } from "./route.ts";
 
 interface Place {
+  id: Id;
   x: number;
   y: number;
   label: string;
@@ -31,7 +32,7 @@ class World {
       if (row["x"] == null || row["y"] == null || !Number.isFinite(x) || !Number.isFinite(y)) continue;
       const text = row["text"] ?? row["terms"];
       const label = Array.isArray(text) ? text.join(" ") : typeof text === "string" ? text : String(row["id"]);
-      into.set(String(row["id"]), { x, y, label, at });
+      into.set(String(row["id"]), { id: row["id"] as Id, x, y, label, at });
     }
   }
 
@@ -66,7 +67,6 @@ export function PlacesView({ live, selected, onPick }: { live: Live; selected: s
   const world = useMemo(() => new World(), [live]);
   const zones = useRef<Zone[]>([]);
   const land = useRef<Path2D | null>(null);
-  const [hand, setHand] = useState(false);
   const follower = useMemo(() => new Follower(metric), [live, selected, metric]);
   const [counts, setCounts] = useState({ asked: 0, saved: 0 });
 
@@ -94,29 +94,31 @@ export function PlacesView({ live, selected, onPick }: { live: Live; selected: s
   };
   useEffect(() => {
     zones.current = [];
-    setHand(false);
     setCounts({ asked: 0, saved: 0 });
-    void ask();
-    const timer = setInterval(() => !hand && void ask(), 700);
-    return () => clearInterval(timer);
+    if (!moving || selected === null) return;
+    const soon = atMost(400, () => void ask());
+    soon.call();
+    const forget = live.onWrite((write) => concerns(write, selected) && soon.call());
+    return () => {
+      forget();
+      soon.stop();
+    };
   }, [live, selected, moving]);
 
-  const grab = (x: number, y: number, reach: number): boolean => {
+  const grab = (x: number, y: number, reach: Reach): boolean => {
     const held = selected === null ? undefined : world.people.get(selected);
-    return moving && held !== undefined && Math.hypot(held.x - x, held.y - y) < reach;
+    return moving && held !== undefined && apart(held.x - x, held.y - y, reach) < 1;
   };
   const busy = useRef(false);
   const drag = (x: number, y: number) => {
     const held = selected === null ? undefined : world.people.get(selected);
-    if (!held || selected === null) return;
-    setHand(true);
+    if (!held) return;
     [held.x, held.y] = [x, y];
     held.at = Date.now();
     if (busy.current) return;
     if (follower.mustAsk([x, y])) {
       busy.current = true;
-      const id = stream && /^-?\d+$/.test(selected) && typeof firstId(live) === "number" ? Number(selected) : selected;
-      void call("POST", `${streamPath(live.name)}/events`, { id, x, y })
+      void call("POST", `${streamPath(live.name)}/events`, { id: held.id, x, y })
         .then(ask)
         .catch(() => undefined)
         .finally(() => (busy.current = false));
@@ -124,16 +126,22 @@ export function PlacesView({ live, selected, onPick }: { live: Live; selected: s
     setCounts({ asked: follower.asked, saved: follower.saved });
   };
 
-  const pick = (x: number, y: number) => {
-    let nearest: [string, number] | null = null;
-    const box = world.bounds([0, 0, 1, 1]);
-    const reach = (box[2] - box[0]) * 0.015;
-    for (const [id, each] of world.people) {
-      const far = Math.hypot(each.x - x, each.y - y);
-      if (far < reach && (!nearest || far < nearest[1])) nearest = [id, far];
-    }
-    if (nearest) location.hash = toSubscription(live.name, nearest[0]);
+  const nudge = (dx: number, dy: number) => {
+    const held = selected === null ? undefined : world.people.get(selected);
+    if (held) drag(held.x + dx, held.y + dy);
+  };
+
+  const at = (each: Place) => [each.x, each.y] as const;
+  const pick = (x: number, y: number, reach: Reach) => {
+    const found = nearest(world.people.values(), at, x, y, reach);
+    if (found) location.hash = toSubscription(live.name, found.id);
     else onPick(x, y);
+  };
+  const name = (x: number, y: number, reach: Reach): string | null => {
+    const person = nearest(world.people.values(), at, x, y, reach);
+    if (person) return person.label === String(person.id) ? shown(person.id) : `${shown(person.id)}: ${shown(person.label)}`;
+    const item = nearest(world.items.values(), at, x, y, reach);
+    return item && shown(item.id);
   };
 
   const bounds = (): Box => {
@@ -147,21 +155,24 @@ export function PlacesView({ live, selected, onPick }: { live: Live; selected: s
     drawAxes(pen, globe ? "longitude" : "x", globe ? "latitude" : "y");
     for (const zone of zones.current) drawZone(pen, zone, metric);
     if (moving) drawTracks(pen, world, selected);
-    drawItems(pen, world);
+    drawItems(pen, world, selected !== null);
+    const held = selected === null ? undefined : world.people.get(selected);
+    if (held) drawList(pen, world, held, live.list.value);
     drawPeople(pen, world, selected, moving);
   };
 
   return (
-    <Plane bounds={bounds()} draw={draw} square label={`Map of ${live.name}.`} onPick={pick} onGrab={grab} onDrag={drag}>
+    <Plane bounds={bounds()} draw={draw} square label={`Map of ${live.name}.`} name={name} onPick={pick} onGrab={grab} onDrag={drag} {...(moving && selected !== null ? { onNudge: nudge } : {})}>
       <div class="legend">
         <span class="key key-items">{moving ? "objects" : "messages"}</span>
         <span class="key key-people">{moving ? "moving queries" : "subscriptions"}</span>
-        {moving && <span class="key key-zone">safe zone</span>}
+        {selected !== null && <span class="key key-list">its list</span>}
+        {moving && selected !== null && <span class="key key-zone">safe zone</span>}
       </div>
       {moving && selected !== null && (
         <div class="counter" role="status" data-testid="counter">
           {counts.asked + counts.saved === 0 ? (
-            <>Drag <b>{shown(selected)}</b> by hand: nothing is asked until it leaves its zone.</>
+            <>Drag <b>{shown(selected)}</b> (or Shift and arrow keys): nothing is asked until it leaves its zone.</>
           ) : (
             <>
               <b>{count(counts.saved)}</b> positions inside the zone, nothing asked; <b data-testid="asked">{count(counts.asked)}</b> asked
@@ -171,11 +182,6 @@ export function PlacesView({ live, selected, onPick }: { live: Live; selected: s
       )}
     </Plane>
   );
-}
-
-function firstId(live: Live): unknown {
-  for (const write of live.writes.value) if (write.rows[0]) return write.rows[0]["id"];
-  return undefined;
 }
 
 /** Rings of hundredths of degrees, each point as the difference from the one before. */
@@ -260,7 +266,40 @@ function drawTracks(pen: Pen, world: World, selected: string | null): void {
   context.restore();
 }
 
-function drawItems(pen: Pen, world: World): void {
+/** Lines from a query to what its list has, best first. */
+function drawList(pen: Pen, world: World, from: Place, list: Item[]): void {
+  const { context } = pen;
+  context.save();
+  context.font = "600 11px system-ui, sans-serif";
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  const there = list.slice(0, 30).flatMap((each) => {
+    const place = world.items.get(String(each.item));
+    return place ? [{ rank: each.rank, x: pen.x(place.x), y: pen.y(place.y) }] : [];
+  });
+  context.strokeStyle = pen.colour("chosen");
+  context.globalAlpha = 0.45;
+  context.lineWidth = 1.5;
+  for (const { x, y } of there) {
+    context.beginPath();
+    context.moveTo(pen.x(from.x), pen.y(from.y));
+    context.lineTo(x, y);
+    context.stroke();
+  }
+  context.globalAlpha = 1;
+  for (const { rank, x, y } of there.reverse()) {
+    context.fillStyle = pen.colour("panel");
+    context.beginPath();
+    context.arc(x, y, 9, 0, 2 * Math.PI);
+    context.fill();
+    context.stroke();
+    context.fillStyle = pen.colour("text");
+    context.fillText(String(rank), x, y + 0.5);
+  }
+  context.restore();
+}
+
+function drawItems(pen: Pen, world: World, faint: boolean): void {
   const { context } = pen;
   const now = Date.now();
   context.save();
@@ -274,7 +313,7 @@ function drawItems(pen: Pen, world: World): void {
       context.arc(x, y, 4 + 10 * (1 - young), 0, 2 * Math.PI);
       context.fill();
     }
-    context.globalAlpha = 0.9;
+    context.globalAlpha = faint ? 0.55 : 0.9;
     context.fillStyle = pen.colour("items");
     context.fillRect(x - 2.5, y - 2.5, 5, 5);
   }

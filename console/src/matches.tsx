@@ -8,8 +8,15 @@ import { count, shown } from "./format.ts";
 import type { Live } from "./live.ts";
 import { toSubscription } from "./route.ts";
 
-export function MatchesView({ live }: { live: Live }): JSX.Element {
-  const [found, setFound] = useState<{ rows: Row[]; looked: number | null; all: number } | null>(null);
+/** An event that was tried, with what it matched. */
+export interface Tried {
+  event: Row;
+  rows: Row[];
+  looked: number | null;
+  all: number;
+}
+
+export function MatchesView({ live, found, setFound }: { live: Live; found: Tried | null; setFound(found: Tried): void }): JSX.Element {
   const [before, setBefore] = useState<number | null>(null);
   const candidates = async () => {
     const stream = await call<Stream>("GET", streamPath(live.name));
@@ -21,11 +28,11 @@ export function MatchesView({ live }: { live: Live }): JSX.Element {
       <PublishForm
         live={live}
         name="publish"
-        answered={async (answer) => {
+        answered={async (answer, event) => {
           const after = await candidates();
           const looked = before !== null && Number.isFinite(after.looked) ? after.looked - before : null;
           setBefore(after.looked);
-          setFound({ rows: (answer["rows"] as Row[]) ?? [], looked, all: after.all });
+          setFound({ event, rows: (answer["rows"] as Row[]) ?? [], looked, all: after.all });
         }}
       />
       {found && (

@@ -1,7 +1,7 @@
 /** A plane to look at: a canvas that can be moved and zoomed, by pointer and by keyboard. */
 
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 export type Box = readonly [xmin: number, ymin: number, xmax: number, ymax: number];
 
@@ -18,6 +18,12 @@ export interface Pen {
   view: Box;
 }
 
+/** How far a pointer reaches, in places: across and upward. */
+export type Reach = readonly [number, number];
+
+/** How far two places are from each other, in reaches: below 1 they touch. */
+export const apart = (dx: number, dy: number, reach: Reach): number => Math.hypot(dx / reach[0], dy / reach[1]);
+
 interface Props {
   /** What must be seen at first. */
   bounds: Box;
@@ -25,11 +31,15 @@ interface Props {
   label: string;
   /** Keep the same scale in both directions. */
   square?: boolean;
-  /** A click, in places of the plane. */
-  onPick?(x: number, y: number): void;
+  /** A click, in places of the plane; `reach` is how far a finger reaches. */
+  onPick?(x: number, y: number, reach: Reach): void;
   /** Dragging begins here: true to drag a thing instead of the plane. */
-  onGrab?(x: number, y: number, reach: number): boolean;
+  onGrab?(x: number, y: number, reach: Reach): boolean;
   onDrag?(x: number, y: number): void;
+  /** Arrow keys with Shift: move a thing by so much. */
+  onNudge?(dx: number, dy: number): void;
+  /** What is to be read of the thing below the pointer. */
+  name?(x: number, y: number, reach: Reach): string | null;
   children?: ComponentChildren;
 }
 
@@ -63,6 +73,10 @@ class View {
     const [nx, ny] = this.place(px, py);
     this.centre = [this.centre[0] + x - nx, this.centre[1] + y - ny];
     this.touched = true;
+  }
+
+  reach(pixels: number): Reach {
+    return [pixels / this.scale[0], pixels / this.scale[1]];
   }
 
   move(dx: number, dy: number): void {
@@ -114,23 +128,39 @@ export function Plane(props: Props): JSX.Element {
     return () => cancelAnimationFrame(frame);
   }, [view]);
 
+  const [tip, setTip] = useState<{ text: string; x: number; y: number } | null>(null);
   const grabbed = useRef<{ x: number; y: number; thing: boolean; far: boolean } | null>(null);
   const at = (event: PointerEvent): [number, number] => {
     const box = canvas.current?.getBoundingClientRect();
     return [event.clientX - (box?.left ?? 0), event.clientY - (box?.top ?? 0)];
   };
 
+  const fingers = useRef(new Map<number, [number, number]>()).current;
   const down = (event: PointerEvent) => {
     const [px, py] = at(event);
     canvas.current?.setPointerCapture(event.pointerId);
-    const reach = 14 / view.scale[0];
-    const thing = latest.current.onGrab?.(...view.place(px, py), reach) ?? false;
+    fingers.set(event.pointerId, [px, py]);
+    setTip(null);
+    if (fingers.size > 1) return void (grabbed.current = null); // two fingers zoom
+    const thing = latest.current.onGrab?.(...view.place(px, py), view.reach(14)) ?? false;
     grabbed.current = { x: px, y: py, thing, far: false };
+  };
+  const pinch = (event: PointerEvent, to: [number, number]) => {
+    const other = [...fingers].find(([finger]) => finger !== event.pointerId)?.[1];
+    const from = fingers.get(event.pointerId);
+    if (!other || !from) return;
+    const wide = (point: [number, number]) => Math.max(8, Math.hypot(point[0] - other[0], point[1] - other[1]));
+    view.zoom(wide(to) / wide(from), (to[0] + other[0]) / 2, (to[1] + other[1]) / 2);
+    fingers.set(event.pointerId, to);
   };
   const move = (event: PointerEvent) => {
     const held = grabbed.current;
-    if (!held) return;
     const [px, py] = at(event);
+    if (fingers.size > 1) return pinch(event, [px, py]);
+    if (!held) {
+      const text = fingers.size ? null : latest.current.name?.(...view.place(px, py), view.reach(8)) ?? null;
+      return setTip(text === null ? null : { text, x: px, y: py });
+    }
     if (Math.hypot(px - held.x, py - held.y) < 3 && !held.far) return;
     held.far = true;
     if (held.thing) latest.current.onDrag?.(...view.place(px, py));
@@ -141,8 +171,12 @@ export function Plane(props: Props): JSX.Element {
   };
   const up = (event: PointerEvent) => {
     const held = grabbed.current;
+    letGo(event);
+    if (held && !held.far) latest.current.onPick?.(...view.place(...at(event)), view.reach(10));
+  };
+  const letGo = (event: PointerEvent) => {
+    fingers.delete(event.pointerId);
     grabbed.current = null;
-    if (held && !held.far) latest.current.onPick?.(...view.place(...at(event)));
   };
   const wheel = (event: WheelEvent) => {
     event.preventDefault();
@@ -157,11 +191,15 @@ export function Plane(props: Props): JSX.Element {
 
   const zoom = (factor: number) => view.zoom(factor, view.size[0] / 2, view.size[1] / 2);
   const key = (event: KeyboardEvent) => {
+    const nudge = event.shiftKey ? latest.current.onNudge : undefined;
+    const [right, up] = view.reach(8);
+    const arrow = (across: number, upward: number) => () =>
+      nudge ? nudge(across * right, upward * up) : view.move(-40 * across, 40 * upward);
     const steps: Record<string, () => void> = {
-      ArrowLeft: () => view.move(40, 0),
-      ArrowRight: () => view.move(-40, 0),
-      ArrowUp: () => view.move(0, 40),
-      ArrowDown: () => view.move(0, -40),
+      ArrowLeft: arrow(-1, 0),
+      ArrowRight: arrow(1, 0),
+      ArrowUp: arrow(0, 1),
+      ArrowDown: arrow(0, -1),
       "+": () => zoom(1.3),
       "-": () => zoom(1 / 1.3),
       "0": () => (view.touched = false),
@@ -179,11 +217,12 @@ export function Plane(props: Props): JSX.Element {
         ref={canvas}
         tabIndex={0}
         role="img"
-        aria-label={`${props.label} Arrow keys move, plus and minus zoom, 0 shows all.`}
+        aria-label={`${props.label} Arrow keys move, plus and minus zoom, 0 shows all.${props.onNudge ? " With Shift, arrow keys move the query." : ""}`}
         onPointerDown={down}
         onPointerMove={move}
         onPointerUp={up}
-        onPointerCancel={() => (grabbed.current = null)}
+        onPointerCancel={letGo}
+        onPointerLeave={() => setTip(null)}
         onKeyDown={key}
       />
       <div class="plane-tools">
@@ -191,9 +230,21 @@ export function Plane(props: Props): JSX.Element {
         <button type="button" aria-label="Zoom out" onClick={() => zoom(1 / 1.4)}>−</button>
         <button type="button" aria-label="Show all" onClick={() => (view.touched = false)}>⤢</button>
       </div>
+      {tip && <div class="tip" aria-hidden="true" style={{ left: `${tip.x}px`, top: `${tip.y}px` }}>{tip.text}</div>}
       {props.children}
     </div>
   );
+}
+
+/** The nearest of some places, within reach. */
+export function nearest<T>(things: Iterable<T>, place: (thing: T) => readonly [number, number], x: number, y: number, reach: Reach): T | null {
+  let [found, far]: [T | null, number] = [null, 1];
+  for (const thing of things) {
+    const [tx, ty] = place(thing);
+    const now = apart(tx - x, ty - y, reach);
+    if (now < far) [found, far] = [thing, now];
+  }
+  return found;
 }
 
 /** Axes along the edges of a plane, at round numbers. */

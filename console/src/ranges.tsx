@@ -5,8 +5,8 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { type Row, listen, streamPath } from "./api.ts";
 import { count, shown } from "./format.ts";
-import { type Live, subscriptions } from "./live.ts";
-import { type Box, type Pen, Plane, drawAxes } from "./plane.tsx";
+import { type Live, overOf, subscriptions } from "./live.ts";
+import { type Box, type Pen, Plane, type Reach, drawAxes, nearest } from "./plane.tsx";
 import { toSubscription } from "./route.ts";
 
 interface Tile {
@@ -83,10 +83,9 @@ export function RangesView(props: { live: Live; selected: string | null; onDraw(
 
 function SpaceView({ live, selected, onDraw, method }: { live: Live; selected: string | null; onDraw(row: Record<string, string>): void; method: string }): JSX.Element {
   const settings = live.stream.value?.configuration ?? {};
-  const given = settings["over"];
-  const over = String(Array.isArray(given) ? given[0] : given ?? "x");
+  const [over = "x", ...others] = overOf(live);
   const by = String(settings["by"] ?? "y");
-  const flat = !Array.isArray(given) || given.length === 1;
+  const flat = !others.length;
   const space = useMemo(() => new Space(over, by), [live, over, by]);
   const [told, setTold] = useState("");
   const [trouble, setTrouble] = useState("");
@@ -150,10 +149,17 @@ function SpaceView({ live, selected, onDraw, method }: { live: Live; selected: s
     context.restore();
   };
 
-  const pick = (lo: number, hi: number) => {
-    const [low, , high] = space.bounds();
-    const reach = (high - low) * 0.012;
-    const found = space.points.find((each) => Math.hypot(each.lo - lo, each.hi - hi) < reach);
+  // A range without an end is seen at the edge.
+  const at = (each: Point) => {
+    const [xmin, ymin, xmax, ymax] = space.bounds();
+    return [Math.min(Math.max(each.lo, xmin), xmax), Math.min(Math.max(each.hi, ymin), ymax)] as const;
+  };
+  const name = (lo: number, hi: number, reach: Reach): string | null => {
+    const found = nearest(space.points, at, lo, hi, reach);
+    return found && `${shown(found.id)}: ${Number.isFinite(found.lo) ? shown(found.lo) : "−∞"} to ${Number.isFinite(found.hi) ? shown(found.hi) : "∞"}`;
+  };
+  const pick = (lo: number, hi: number, reach: Reach) => {
+    const found = nearest(space.points, at, lo, hi, reach);
     if (found) location.hash = toSubscription(live.name, found.id);
     else if (lo <= hi) onDraw({ [`${over}_lo`]: lo.toPrecision(4), [`${over}_hi`]: hi.toPrecision(4) });
   };
@@ -161,9 +167,9 @@ function SpaceView({ live, selected, onDraw, method }: { live: Live; selected: s
   return (
     <figure class="space" data-testid={`space-${method}`}>
       <figcaption>
-        <b>{method}</b> <span class="muted">{method === "dense" ? "never looks at a subscription" : "reaches nobody in vain"}</span>
+        <b>{method === "dense" ? "Dense" : "Sparse"} tiles</b> <span class="muted">{method === "dense" ? "never look at a subscription" : "reach nobody in vain"}</span>
       </figcaption>
-      <Plane bounds={space.bounds()} draw={draw} label={`Subscription space, ${method} tiles.`} onPick={pick} />
+      <Plane bounds={space.bounds()} draw={draw} label={`Subscription space, ${method} tiles.`} name={name} onPick={pick} />
       <p class="small muted" role="status">
         {!flat && method === "dense" ? "Tiles of several attributes are shown over the first one." : trouble || told || "waiting for the next event …"}
       </p>

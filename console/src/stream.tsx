@@ -6,11 +6,11 @@ import { type Row, call, streamPath, subscriptionPath } from "./api.ts";
 import { BoxesView } from "./boxes.tsx";
 import { Chart } from "./charts.tsx";
 import { type Drawn, PublishForm, SubscribeForm } from "./forms.tsx";
-import { ENGINES, bytes, count, milliseconds, rate, shown } from "./format.ts";
+import { ENGINES, bytes, count, details, milliseconds, rate, shown } from "./format.ts";
 import { LiveList } from "./list.tsx";
 import { Live } from "./live.ts";
 import { PlacesView } from "./map.tsx";
-import { MatchesView } from "./matches.tsx";
+import { MatchesView, type Tried } from "./matches.tsx";
 import { RangesView } from "./ranges.tsx";
 import { home, toStream, toSubscription } from "./route.ts";
 
@@ -79,6 +79,7 @@ export function StreamView({ name, selected }: { name: string; selected: string 
 
 function Geometry({ live, selected, draw }: { live: Live; selected: string | null; draw(row: Drawn): void }): JSX.Element {
   const inputs = live.stream.value?.inputs ?? {};
+  const [tried, setTried] = useState<Tried | null>(null);
   const names = new Set((inputs["subscribe"] ?? []).map((each) => each.name));
   const engine = live.stream.value?.engine;
   if (names.has("x") && names.has("y")) {
@@ -89,8 +90,8 @@ function Geometry({ live, selected, draw }: { live: Live; selected: string | nul
   if (engine === "RankedMatcher") {
     return (
       <div class="pair">
-        <MatchesView live={live} />
-        <BoxesView live={live} selected={selected} />
+        <MatchesView live={live} found={tried} setFound={setTried} />
+        <BoxesView live={live} selected={selected} tried={tried} />
       </div>
     );
   }
@@ -110,9 +111,18 @@ function Tabs({ live, tab, setTab, drawn }: { live: Live; tab: Tab; setTab(tab: 
   const there = TABS.filter(([name]) => name !== "subscribe" || inputs["subscribe"]).filter(
     ([name]) => name !== "publish" || inputs["publish"],
   );
+  const turn = (event: KeyboardEvent) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const next = there[(there.findIndex(([name]) => name === tab) + step + there.length) % there.length];
+    if (!next) return;
+    setTab(next[0]);
+    document.getElementById(`tab-${next[0]}`)?.focus();
+    event.preventDefault();
+  };
   return (
     <>
-      <div class="tabs" role="tablist" aria-label="Panels">
+      <div class="tabs" role="tablist" aria-label="Panels" onKeyDown={turn}>
         {there.map(([name, title]) => (
           <button
             key={name}
@@ -121,6 +131,7 @@ function Tabs({ live, tab, setTab, drawn }: { live: Live; tab: Tab; setTab(tab: 
             id={`tab-${name}`}
             aria-selected={tab === name}
             aria-controls="panel"
+            tabIndex={tab === name ? 0 : -1}
             onClick={() => setTab(name)}
           >
             {title}
@@ -193,13 +204,6 @@ function Subscriptions({ live }: { live: Live }): JSX.Element {
       {more && <p class="muted small">The first 50; type more of the id.</p>}
     </>
   );
-}
-
-function details(row: Row): string {
-  return Object.entries(row)
-    .filter(([name, value]) => name !== "id" && value !== null)
-    .map(([name, value]) => `${name} ${Array.isArray(value) ? value.join(" ") : shown(value)}`)
-    .join(" · ");
 }
 
 function Events({ live }: { live: Live }): JSX.Element {

@@ -5,6 +5,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Stream, call } from "./api.ts";
 import { ENGINES, count, milliseconds, rate } from "./format.ts";
+import { again } from "./live.ts";
 import { toStream } from "./route.ts";
 
 const KEPT = 60;
@@ -32,9 +33,7 @@ export function StreamsView(): JSX.Element {
         setTrouble(error instanceof Error ? error.message : String(error));
       }
     };
-    void refresh();
-    const timer = setInterval(refresh, 1000);
-    return () => clearInterval(timer);
+    return again(1000, refresh);
   }, []);
   return (
     <main class="streams">
@@ -50,12 +49,12 @@ export function StreamsView(): JSX.Element {
                 <span class="card-head"><b>{each.name}</b> <span class="muted">{each.engine}</span></span>
                 <span class="muted small">{ENGINES[each.engine] ?? "an engine of your own"}</span>
                 <Spark values={known} />
-                <span class="facts">
+                <span class="grid-facts">
                   <span><b>{rate(known.at(-1) ?? 0)}</b> writes/s</span>
                   <span><b>{count(each.subscriptions)}</b> subscriptions</span>
+                  <span><b>{count(each.load.queue)}</b> waiting</span>
                   <span><b>{milliseconds(each.load.p50)}</b> median</span>
                   <span><b>{milliseconds(each.load.p99)}</b> 99%</span>
-                  <span><b>{count(each.load.queue)}</b> waiting</span>
                   <span class={each.load.refused ? "warn" : ""}><b>{count(each.load.refused)}</b> refused</span>
                 </span>
               </a>
@@ -69,9 +68,10 @@ export function StreamsView(): JSX.Element {
 
 function Spark({ values }: { values: number[] }): JSX.Element {
   const most = Math.max(1e-9, ...values);
-  const points = values.map((each, place) => `${(place / (KEPT - 1)) * 200},${38 - (each / most) * 34}`);
+  const points = values.map((each, place) => `${200 - ((values.length - 1 - place) / (KEPT - 1)) * 200},${38 - (each / most) * 34}`);
   return (
     <svg class="spark" viewBox="0 0 200 40" preserveAspectRatio="none" aria-hidden="true">
+      <line x1="0" y1="38" x2="200" y2="38" stroke="currentColor" stroke-width="1" opacity="0.25" vector-effect="non-scaling-stroke" />
       <polyline points={points.join(" ")} fill="none" stroke="currentColor" stroke-width="1.5" vector-effect="non-scaling-stroke" />
     </svg>
   );

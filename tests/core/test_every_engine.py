@@ -109,7 +109,7 @@ HOSTILE = [
     np.array(2), np.array([1, 2]), np.array([0.0, 0.0, 1.0, 1.0]), "", "x", np.str_("x"), "\ud800", b"x",
     [], ["a", "b"], ["a", "a"], ["a", 5], [["a"]], ("a",), {"a"}, {}, {"a": 1}, {5: 5}, object(), int,
     {"threads": np.int64(1)}, {"m": np.int16(3)}, {"groups": np.int32(4)}, {"prune": 5}, {"branching": 1j},
-    {"sketch": np.int64(4)}, {"universe": np.array([0, 0, 1, 1])}, {"universe": 5},
+    {"universe": np.array([0, 0, 1, 1])}, {"universe": 5},
     {"share": np.float32(0.5)}, timedelta(hours=1), timedelta(0), pd.Timedelta(hours=1),
 ]  # fmt: skip
 

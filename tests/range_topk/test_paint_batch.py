@@ -13,7 +13,7 @@ from rankcast.range_topk.painter import Painter
 
 from .world import INF, Listing, World, histories, knowledge, net_of, reached, receive, worlds
 
-METHODS = ["dense", "sparse", "sketch"]
+METHODS = ["dense", "sparse"]
 Said = list[tuple[int, float, float]]
 
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rankcast.range_topk.dissemination.batch import NetChanges
-from rankcast.range_topk.dissemination.send import cover
 from rankcast.range_topk.kernels.paint import IntervalEvents, Tiles
 from rankcast.range_topk.kernels.points import PointTree
 from rankcast.range_topk.state import ObjectIndex
@@ -99,8 +98,7 @@ def knowledge(world: World, method: str) -> PointTree | None:
     """What a method may ask about subscriptions."""
     if method == "dense":
         return None
-    points = world.subscription_index().tree
-    return cover(points, 3) if method == "sketch" and world.ranges else points
+    return world.subscription_index().tree
 
 
 def net_of(before: World, after: World) -> NetChanges:

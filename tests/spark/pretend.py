@@ -47,6 +47,9 @@ class Entries:
     def removeKey(self, key: Any) -> None:  # noqa: N802
         self._state.pop(key, None)
 
+    def clear(self) -> None:
+        self._state.clear()
+
     def iterator(self) -> Iterator[Any]:
         return iter(list(self._state.items()))
 
@@ -90,8 +93,8 @@ class Cluster:
         self.metrics: list[dict[str, Any]] = []
         self.depot = depot or Depot.open(self.state)
         self._patch = monkeypatch
-        monkeypatch.setattr(shard, "_query_and_batch", lambda: (self.query, self.batch))
-        monkeypatch.setattr(shard, "_depot", lambda _: self.depot)
+        monkeypatch.setattr(shard, "query_and_batch", lambda: (self.query, self.batch))
+        monkeypatch.setattr(shard, "depot_of", lambda _: self.depot)
         self.move("first")
         self.plan = self._planned(shards)
         self.store: dict[int, dict[Any, Any]] = {each: {} for each in self.plan.shards}

@@ -241,17 +241,20 @@ def range_topk(
     return story
 
 
-def matching(seed: int, *, count: int = 4, size: int = 30) -> Story:
+def matching(seed: int, *, count: int = 4, size: int = 30, table: bool = False) -> Story:
     teller = _Teller(seed)
 
+    def wants() -> Row:
+        low = teller.number()
+        box = {"x_lo": low, "x_hi": teller.pick([None, low + 3]), "z_hi": teller.pick([None, 4.0])}
+        jobs = teller.pick([None, ["cook"], ["cook", "nurse"], []])
+        return {**box, "job_in": jobs, "score": teller.number(3)}
+
     def one() -> tuple[str, Row]:
-        if teller.rng.random() < 0.5:
+        if not table and teller.rng.random() < 0.5:
             calls = teller.pick([SUBSCRIBING, ("subscribe", "unsubscribe", "rescore")])
             op, name = teller.command("subscriptions", list(range(8)), calls)
-            low = teller.number()
-            box = {"x_lo": low, "x_hi": teller.pick([None, low + 3]), "z_hi": teller.pick([None, 4.0])}
-            jobs = teller.pick([None, ["cook"], ["cook", "nurse"], []])
-            return "subscriptions", {"op": op, "id": name, **box, "job_in": jobs, "score": teller.number(3)}
+            return "subscriptions", {"op": op, "id": name, **wants()}
         return "events", {
             "id": f"e{teller.pick(range(5))}",
             "x": teller.number(),
@@ -268,8 +271,12 @@ def matching(seed: int, *, count: int = 4, size: int = 30) -> Story:
             "job_in": pa.list_(TEXT),
         },
     }
-    batches = teller.late(teller.batches(count, size, one, list(columns)))
-    return Story(lambda: RankedMatcher(over=["x", "z", "job"], categories=["job"], k=3), columns, batches)
+    story = Story(lambda: RankedMatcher(over=["x", "z", "job"], categories=["job"], k=3), columns)
+    if table:
+        story.tables = {"subscriptions": [{"id": i, **wants()} for i in range(20)]}
+    names = [name for name in columns if name not in story.tables]
+    story.batches = teller.late(teller.batches(count, size, one, names))
+    return story
 
 
 def geotext(seed: int, *, count: int = 4, size: int = 24, table: bool = False) -> Story:

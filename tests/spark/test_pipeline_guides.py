@@ -13,8 +13,15 @@ import pytest
 
 from rankcast import cli
 
-GUIDES = Path(__file__).parent.parent.parent / "docs" / "guides"
-NAMES = ("first-pipeline", "choosing-an-engine", "exactly-once", "sizing", "refused-checkpoint")
+GUIDES = Path(__file__).parent.parent.parent / "docs"
+NAMES = (
+    "guides/first-pipeline",
+    "guides/choosing-an-engine",
+    "guides/exactly-once",
+    "guides/sizing",
+    "guides/refused-checkpoint",
+    "tutorial/on-spark",
+)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""`rankcast bench`: list, run, report, compare."""
+"""`rankcast bench`: list, run, report, front, compare."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rankcast.bench.records import (
     read,
 )
 from rankcast.bench.runner import SIZES, Case, Parameters
-from rankcast.errors import required
+from rankcast.errors import InputError, required
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +30,7 @@ DISAGREEMENT = 1
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the four words of `rankcast bench` to its parser."""
+    """Add the five words of `rankcast bench` to its parser."""
     words = parser.add_subparsers(title="what to do", metavar="WORD", required=True)
     word = words.add_parser("list", help="list the declared cases")
     word.set_defaults(run=list_cases)
@@ -54,6 +54,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     word.add_argument("--records", type=Path, default=DEFAULT_DIRECTORY, metavar="DIR")
     word.add_argument("--out", type=Path, default=Path("out/report.html"), metavar="FILE")
     word.set_defaults(run=write_report)
+
+    word = words.add_parser("front", help="print the front table, from the records of front.*")
+    word.add_argument("--records", type=Path, default=DEFAULT_DIRECTORY, metavar="DIR")
+    word.set_defaults(run=print_front)
 
     word = words.add_parser("compare", help="say what became slower between two sets of records")
     word.add_argument("old", type=Path, metavar="OLD", help="directory or file of records")
@@ -110,6 +114,18 @@ def write_report(arguments: argparse.Namespace) -> int:
     sys.stdout.write(
         f"{arguments.out}: {len(latest(records))} measurements, newest of {len(records)} records\n"
     )
+    return 0
+
+
+def print_front(arguments: argparse.Namespace) -> int:
+    """Print the front table of the newest records of size full."""
+    from rankcast.bench import front  # noqa: PLC0415 (only here)
+
+    newest = [record for record in latest(read(arguments.records)).values() if record.size == "full"]
+    table = front.markdown(newest)
+    if not table:
+        raise InputError("there is no record of a front case", hint="Run: make bench-front")
+    sys.stdout.write(table + "\n")
     return 0
 
 

@@ -93,6 +93,7 @@ class Engine(ABC):
     known_tuning: ClassVar[dict[str, Any]] = {}
     variants: ClassVar[tuple[dict[str, Any], ...]] = ({},)  # every method or index, the default first
     added_parts: ClassVar[frozenset[str]] = frozenset()  # that states of former versions have not: empty then
+    added_counters: ClassVar[frozenset[str]] = frozenset()  # likewise: they begin at 0
     scores_move: ClassVar[bool] = False  # whether scores change without a delta
 
     def __init__(
@@ -225,7 +226,8 @@ class Engine(ABC):
             engine = cls.configured(_plain(header["settings"]), **given)
             name = "counters"
             counts = _plain(header["counters"])
-            engine._count.update({each: integrity.whole(counts, each) for each in engine._count})
+            known = [each for each in engine._count if each not in cls.added_counters or each in counts]
+            engine._count.update({each: integrity.whole(counts, each) for each in known})
             parts, name = engine._parts(), "arrays"
             integrity.need(_parts_of(arrays) <= parts.keys(), "arrays", "are of parts that are not known")
             for name, part in parts.items():

@@ -9,7 +9,7 @@ aside until somebody asks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -30,7 +30,8 @@ from rankcast.structures import hashing
 from rankcast.structures.ids import Slots, keys_of, select, show
 from rankcast.tables import boxes
 from rankcast.tables.boxes import Boxes
-from rankcast.tables.schema import Batch, Bools, Column, Ids, Ints, Kind, Rows, arrow
+from rankcast.tables.categories import Given
+from rankcast.tables.schema import Batch, Bools, Column, Ids, Ints, Kind, NameLists, Rows, arrow
 
 OP = Column("op", Kind.ID)
 WHERE = "commands"
@@ -78,12 +79,26 @@ def read_commands(batch: Batch, over: list[str], slots: Slots) -> Commands:
     return Commands(batch.ids, removals, given, calls.runs(number, removals, first.size, MOST))
 
 
-def one_by_one(commands: Commands, over: list[str]) -> Iterator[tuple[str, Any]]:
-    """The commands as calls of one row: the name of the call and what it takes."""
-    for at, removal in enumerate(commands.removals.tolist()):
-        name = arrow(select(commands.ids, np.array([at])))
-        ends = end_columns(over, commands.boxes.at(slice(at, at + 1)))
-        yield (UNSUBSCRIBE, name) if removal else (SUBSCRIBE, {"id": name, **ends})
+def one_by_one(
+    parts: Sequence[Commands], held: TableBoxes, lists: Sequence[Given]
+) -> Iterator[tuple[str, Any]]:
+    """The commands of all parts as calls of one row: the name of the call and what it takes."""
+    names, place = [column.name for column in held.columns()], 0
+    for commands in parts:
+        for at, removal in enumerate(commands.removals.tolist()):
+            name = arrow(select(commands.ids, np.array([at])))
+            ends = end_columns(held.numbers, commands.boxes.at(slice(at, at + 1)))
+            sets = {names[each.number]: [_one_list(each.lists, place)] for each in lists}
+            place += 1
+            yield (UNSUBSCRIBE, name) if removal else (SUBSCRIBE, {"id": name, **ends, **sets})
+
+
+def _one_list(lists: NameLists, row: int) -> list[Any] | None:
+    """The list of a row, null if it is not given."""
+    if not lists.given[row]:
+        return None
+    found: list[Any] = arrow(select(lists.ids, np.arange(*lists.starts[row : row + 2]))).to_pylist()
+    return found
 
 
 def end_columns(over: list[str], boxes: Boxes) -> dict[str, pa.Array]:

@@ -64,8 +64,8 @@ class CoveringTable(AnsweringEngine):
             in (`<attribute>_in`) and what it must not be in (`<attribute>_not_in`); null asks nothing. It is
             contained in another if that accepts all it accepts.
         merge: let several forwarded boxes be told as one box that contains them, of which at most this share
-            lies in none of them (0.1: a tenth). Each group of them is told under the id of one of its
-            subscriptions, see `forwarded_boxes`. None: no box is told but as it is.
+            lies in none of them (0.1: a tenth; categories count by their values). Each group of them is told
+            under the id of one of its subscriptions, see `forwarded_boxes`. None: each is told as it is.
         extra: "forbid" or "ignore" columns that are not known.
         tuning: none yet.
 
@@ -144,7 +144,7 @@ class CoveringTable(AnsweringEngine):
         kind, by = known_graph(graph), schema.one_of("index", index, INDEXES)
         names = schema.attributes("over", over)
         hierarchies = categories_setting(categories, names)
-        bound = known_merge(merge, categories=bool(hierarchies))
+        bound = known_merge(merge)
         self._held = TableBoxes(names, hierarchies)
         # Further ones only where they are set: the names of histories begin with the settings.
         more = {**({} if bound is None else {"merge": bound}), **self._held.settings}
@@ -161,7 +161,7 @@ class CoveringTable(AnsweringEngine):
         self._form, self._commands = Form(columns), Form([OP, *columns])
         self._event_form = Form([ID, *self._held.event_columns()])
         self._relations: Any = relations_for(by, kind, self._held.width)
-        self._merging = None if bound is None else Merging(bound, len(names))
+        self._merging = None if bound is None else Merging(bound, self._held)
         self._fast: FastPath | None = None
         if isinstance(self._relations, RelationGraph) and self._merging is None and not hierarchies:
             self._fast = FastPath(self._slots, self._relations, names, self._turn)
@@ -315,13 +315,11 @@ class CoveringTable(AnsweringEngine):
         """
         batch = self._read(commands, self._commands, WHERE)
         parts = list(read_commands(batch, self._held.numbers, self._slots).runs())
-        lists, starts = (
-            self._held.given(batch, where=WHERE),
-            np.cumsum([0, *(part.ids.size for part in parts)]),
-        )
+        lists = self._held.given(batch, where=WHERE)
+        starts = np.cumsum([0, *(part.ids.size for part in parts)])
         self._begin()
         if self._merging is not None:  # where a batch is net
-            answers = [self._own(*each) for part in parts for each in calls.one_by_one(part, self._over)]
+            answers = [self._own(*each) for each in calls.one_by_one(parts, self._held, lists)]
         else:
             answers = [
                 self._follow_part(part, lists, start) for part, start in zip(parts, starts, strict=False)
@@ -387,13 +385,13 @@ class CoveringTable(AnsweringEngine):
         {'subscription': [1, 3], 'x_lo': [0.0, 90.0], 'x_hi': [9.0, 95.0], 'members': [[1, 2], [3]]}
         """
         rows = self._told_rows()
-        told = self._boxes(rows) if self._merging is None else self._merging.hulls(rows)
+        told, sets = (self._boxes(rows), None) if self._merging is None else self._merging.hulls(rows)
         groups = [[row] if self._merging is None else self._merging.members(row) for row in rows.tolist()]
         ends = np.cumsum([0, *map(len, groups)])
         flat = np.array([row for group in groups for row in group], np.int32)
         members = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), self._slots.take(flat))
         return pa.table(
-            {"subscription": self._slots.take(rows), **self._held.told(told, rows), "members": members}
+            {"subscription": self._slots.take(rows), **self._held.told(told, rows, sets), "members": members}
         )
 
     def _told_rows(self) -> Rows:
@@ -501,6 +499,7 @@ class CoveringTable(AnsweringEngine):
         assert self._merging is not None
         actions = self._merging.actions(self._table(), given, touched, moved, covered_by)
         if covered_by is None:
+            self._held.remove(given)
             self._slots.release(given)
         return self._answer(*actions)
 

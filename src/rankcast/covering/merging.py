@@ -8,7 +8,8 @@ said, and often smaller.
 
 Shares are products of the ratios of lengths over attributes in which two hulls differ, so no unit of measure
 counts, and attributes in which they are alike do not, bounded or not. Hulls that differ in an attribute in
-which one of them is unbounded are merged only if one contains the other.
+which one of them is unbounded are merged only if one contains the other. Of a category a hull accepts what
+any of its boxes accepts, and its length is the number of codes (`hull_sets`).
 
 A box that becomes known joins the group whose hull it fills up best, as long as the bound allows, and the
 hull that results looks for further ones in the same way. A group that loses a box is taken apart, and its
@@ -25,13 +26,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast.covering.hull_sets import EVERYTHING, HullSets, common_codes, entries_of
 from rankcast.covering.index import ContainmentIndex
 from rankcast.covering.kernels import index as index_kernels
 from rankcast.covering.kernels.calls import COVER, DROP, FORWARD, WITHDRAW
 from rankcast.covering.kernels.containment import FORWARDED, QueryBoxes, Subscriptions
+from rankcast.covering.table_boxes import TableBoxes
 from rankcast.errors import SettingError, shown
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
+from rankcast.structures.code_sets import NO_SETS, CodeSets
 from rankcast.tables.boxes import Boxes
 from rankcast.tables.schema import Floats, Ints, Rows
 
@@ -39,12 +43,10 @@ NONE = -1
 ROUNDING = 1e-12  # of shares
 
 
-def known_merge(merge: object, *, categories: bool) -> float | None:
-    """The setting `merge`: a share, or None, as it must be in a table with categories."""
+def known_merge(merge: object) -> float | None:
+    """The setting `merge`: a share, or None."""
     if merge is None:
         return None
-    if categories:
-        raise SettingError("merge knows intervals alone", expected="merge=None with categories")
     if isinstance(merge, bool) or not isinstance(merge, int | float) or not 0 <= merge < 1:
         raise SettingError(
             f"merge is {shown(merge)}",
@@ -61,6 +63,24 @@ class Told(NamedTuple):
     withdraw: list[int]
 
 
+class Hull(NamedTuple):
+    """The box of a group, what it accepts of categories, and the share of it that is filled, at least."""
+
+    lo: Floats
+    hi: Floats
+    entries: Rows
+    fill: float
+
+    def copied(self) -> Hull:
+        """The hull as it is now."""
+        return Hull(self.lo.copy(), self.hi.copy(), self.entries.copy(), self.fill)
+
+    def same(self, other: Hull) -> bool:
+        """Whether another one contains the same."""
+        ends = np.array_equal(self.lo, other.lo) and np.array_equal(self.hi, other.hi)
+        return bool(ends and np.array_equal(self.entries, other.entries))
+
+
 class Merging:
     """The groups.
 
@@ -69,8 +89,9 @@ class Merging:
     - Keeping: `state`, `restore`, `check_restored`, `complete`.
     """
 
-    def __init__(self, bound: float, attributes: int) -> None:
-        self._bound, self._attributes = bound, attributes
+    def __init__(self, bound: float, held: TableBoxes) -> None:
+        self._bound, self._numbers, attributes = bound, held.places, held.width
+        self._sets = HullSets(held.hierarchies)  # by leader
         self.false_traffic = 0
         self._group = np.full(0, NONE, np.int32)  # by row: the leader of its group
         self._fill = np.zeros(0)  # by leader: the share of its hull that is filled, at least
@@ -78,7 +99,7 @@ class Merging:
         self._members: dict[int, list[int]] = {}
         self._index = ContainmentIndex("kdtree", attributes)
         self._saved: Mapping[str, NDArray[Any]] = {}
-        self._before: dict[int, tuple[Floats, Floats] | None] = {}  # in a call: the hulls that have changed
+        self._before: dict[int, Hull | None] = {}  # in a call: the hulls that have changed
 
     def update(self, subs: Subscriptions, touched: Iterable[int], moved: Iterable[int] = ()) -> Told:
         """Bring the groups up to date: `touched` rows have another status, or are `moved` to another box."""
@@ -131,9 +152,9 @@ class Merging:
         found[there] = self._group[rows[there]]
         return found
 
-    def hulls(self, rows: Rows) -> Boxes:
-        """The hulls of the groups of leaders."""
-        return Boxes(self._lo[rows], self._hi[rows])
+    def hulls(self, rows: Rows) -> tuple[Boxes, CodeSets]:
+        """The hulls of the groups of leaders, and by row what they accept of categories."""
+        return Boxes(self._lo[rows], self._hi[rows]), self._told_sets()
 
     def members(self, row: int) -> list[int]:
         """The rows of the group of a leader."""
@@ -153,43 +174,88 @@ class Merging:
         return told, told_ends
 
     def _told_as(self, subs: Subscriptions) -> Subscriptions:
-        return Subscriptions(self._lo, self._hi, subs.status, subs.sequence)
+        return Subscriptions(self._lo, self._hi, subs.status, subs.sequence, self._told_sets())
+
+    def _told_sets(self) -> CodeSets:
+        return self._sets.arrays() if len(self._sets) else NO_SETS
 
     def _add(self, subs: Subscriptions, row: int) -> None:
         """Let a row found a group, and that group join others as long as the bound allows."""
-        lo, hi, fill, members, leader = subs.lo[row].copy(), subs.hi[row].copy(), 1.0, [row], row
+        hull, members, leader = self._alone(subs, row), [row], row
         while self._members:
             others = np.fromiter(self._members, np.int64, len(self._members))
-            fills = self._fill_with(others, lo, hi, fill)
+            fills = self._fill_with(others, hull)
             best = fills.max()
-            if 1.0 - best > self._bound + ROUNDING:
-                break
             ties = others[fills == best]
             other = int(ties[np.argmin(subs.sequence[ties])])
-            lo, hi, fill = np.minimum(lo, self._lo[other]), np.maximum(hi, self._hi[other]), float(best)
+            wider = self._joined(self._hull(other), hull, float(best))
+            if 1.0 - wider.fill > self._bound + ROUNDING:
+                break
+            hull = wider
             # A row that neighbours know already leads on, of two such the one registered first.
             if leader == row or subs.sequence[other] < subs.sequence[leader]:
                 leader = other
             members = self._take_apart(subs, other) + members
-        self._lo[leader], self._hi[leader], self._fill[leader] = lo, hi, fill
-        self._members[leader], self._group[members] = members, leader
+        self._lead(leader, hull, members)
         self._note(leader, None)
         self._index.insert_rows(self._told_as(subs), np.array([leader], np.int32))
 
-    def _fill_with(self, others: Ints, lo: Floats, hi: Floats, fill: float) -> Floats:
-        """The share that would be filled, at least, of the hull of each other group and of a box."""
-        low, high = self._lo[others], self._hi[others]
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+    def _alone(self, subs: Subscriptions, row: int) -> Hull:
+        """The hull of a row that is in no group."""
+        entries = entries_of(subs.sets, row) if len(self._sets) else NO_SETS.entries
+        return Hull(subs.lo[row].copy(), subs.hi[row].copy(), entries, 1.0)
+
+    def _hull(self, leader: int) -> Hull:
+        entries = self._sets.of(leader) if len(self._sets) else NO_SETS.entries
+        return Hull(self._lo[leader], self._hi[leader], entries, float(self._fill[leader]))
+
+    def _joined(self, one: Hull, other: Hull, fill: float) -> Hull:
+        """The hull of two hulls, if boxes fill so much of it, or less for what names cannot leave out."""
+        lo, hi = np.minimum(one.lo, other.lo), np.maximum(one.hi, other.hi)
+        if not len(self._sets):
+            return Hull(lo, hi, one.entries, fill)
+        entries = self._sets.joined(one.entries, other.entries)
+        number = self._sets.ends(entries)[2]
+        common = common_codes(one.entries, other.entries, len(self._sets))
+        counts = [np.minimum(each.hi[-number.size :], EVERYTHING) for each in (one, other)]
+        hi[-number.size :] = number
+        with np.errstate(invalid="ignore"):
+            parts = (counts[0] + counts[1] - common) / np.minimum(number, EVERYTHING)
+        return Hull(lo, hi, entries, fill * float(np.nan_to_num(parts, nan=1.0).prod()))
+
+    def _lead(self, leader: int, hull: Hull, members: list[int]) -> None:
+        """Let rows be a group."""
+        self._lo[leader], self._hi[leader], self._fill[leader] = hull.lo, hull.hi, hull.fill
+        if len(self._sets):
+            self._sets.put(leader, hull.entries)
+        self._members[leader], self._group[members] = members, leader
+
+    def _fill_with(self, others: Ints, hull: Hull) -> Floats:
+        """The share that would be filled, at least, of the hull of each other group and of a hull."""
+        lo, hi, fill = hull.lo[self._numbers], hull.hi[self._numbers], hull.fill
+        low, high = self._lo[others][:, self._numbers], self._hi[others][:, self._numbers]
+        shared = np.maximum(np.minimum(high, hi) - np.maximum(low, lo), 0.0)
+        with np.errstate(invalid="ignore", over="ignore"):
+            lengths = [high - low, np.broadcast_to(hi - lo, low.shape), shared]
             whole = np.maximum(high, hi) - np.minimum(low, lo)
-            alike = (low == lo) & (high == hi)
-            shares = [
-                np.where(alike, 1.0, each / whole).prod(axis=1)
-                for each in (high - low, hi - lo, np.maximum(np.minimum(high, hi) - np.maximum(low, lo), 0.0))
-            ]
-        filled = self._fill[others] * shares[0] + fill * shares[1] - shares[2]
-        # A box in a hull, or a hull in a box, leaves what was filled as it is, whatever rounding says.
+        alike = (low == lo) & (high == hi)
         inside = ((low <= lo) & (hi <= high)).all(axis=1)
         around = ((lo <= low) & (high <= hi)).all(axis=1)
+        if len(self._sets):
+            their, own = (
+                np.minimum(each[..., -len(self._sets) :], EVERYTHING) for each in (self._hi[others], hull.hi)
+            )
+            common = self._sets.common(others, hull.entries)
+            counts = their, np.broadcast_to(own, their.shape), common
+            lengths = [np.hstack(pair) for pair in zip(lengths, counts, strict=True)]
+            whole = np.hstack([whole, their + own - common])
+            alike = np.hstack([alike, (their == own) & (own == common)])
+            inside &= (common == own).all(axis=1)
+            around &= (common == their).all(axis=1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares = [np.where(alike, 1.0, each / whole).prod(axis=1) for each in lengths]
+            filled = self._fill[others] * shares[0] + fill * shares[1] - shares[2]
+        # A box in a hull, or a hull in a box, leaves what was filled as it is, whatever rounding says.
         filled = np.where(inside, np.fmax(filled, self._fill[others]), filled)
         filled = np.where(around, np.fmax(filled, fill), filled)
         share: Floats = np.nan_to_num(np.minimum(filled, 1.0), nan=0.0, neginf=0.0)
@@ -198,12 +264,12 @@ class Merging:
     def _take_apart(self, subs: Subscriptions, leader: int) -> list[int]:
         """End a group; returns its rows, which are in none then."""
         index_kernels.remove(self._index.index, self._told_as(subs), leader)
-        self._note(leader, (self._lo[leader].copy(), self._hi[leader].copy()))
+        self._note(leader, self._hull(leader).copied())
         members = self._members.pop(leader)
         self._group[members] = NONE
         return members
 
-    def _note(self, leader: int, hull: tuple[Floats, Floats] | None) -> None:
+    def _note(self, leader: int, hull: Hull | None) -> None:
         """Remember the hull that neighbours knew of a leader when the call began; None: they knew none."""
         self._before.setdefault(leader, hull)
 
@@ -215,7 +281,7 @@ class Merging:
             if row not in self._members:
                 if was is not None:
                     withdraw.append(row)
-            elif was is None or (was[0] != self._lo[row]).any() or (was[1] != self._hi[row]).any():
+            elif was is None or not was.same(self._hull(row)):
                 forward.append(row)
         return Told(forward, withdraw)
 
@@ -223,6 +289,7 @@ class Merging:
         if rows > self._group.size:
             self._group, self._fill = grown(self._group, rows, NONE), grown(self._fill, rows)
             self._lo, self._hi = grown(self._lo, rows), grown(self._hi, rows)
+            self._sets.reserve(rows)
 
     # Keeping
 
@@ -271,18 +338,24 @@ class Merging:
         self._reserve(subs.status.size)
         parts = np.split(saved["member"], np.cumsum(saved["size"])[:-1]) if saved["leader"].size else []
         for leader, part, fill in zip(saved["leader"].tolist(), parts, saved["fill"], strict=True):
-            self._members[leader], self._group[part], self._fill[leader] = part.tolist(), leader, fill
-            self._lo[leader], self._hi[leader] = subs.lo[part].min(axis=0), subs.hi[part].max(axis=0)
+            hull = self._around(subs, part.tolist())
+            self._lead(leader, hull._replace(fill=float(fill)), part.tolist())
         self._saved = {}
         self._index.insert_rows(self._told_as(subs), np.fromiter(self._members, np.int32, len(self._members)))
+
+    def _around(self, subs: Subscriptions, members: list[int]) -> Hull:
+        """The hull of rows."""
+        hull = self._alone(subs, members[0])
+        for row in members[1:]:
+            hull = self._joined(hull, self._alone(subs, row), 1.0)
+        return hull
 
     def check(self, subs: Subscriptions) -> None:
         """Assert that groups are those of the known rows, and hulls are tight and told once."""
         for leader, members in self._members.items():
             assert leader in members
             assert (self._group[members] == leader).all()
-            assert (self._lo[leader] == subs.lo[members].min(axis=0)).all()
-            assert (self._hi[leader] == subs.hi[members].max(axis=0)).all()
+            assert self._hull(leader).same(self._around(subs, members))
         rows = sorted(row for members in self._members.values() for row in members)
         assert rows == np.flatnonzero(subs.status >= FORWARDED).tolist()
         self._index.check(self._told_as(subs))

@@ -37,7 +37,8 @@ class TableBoxes:
         told = {name: each and each.parents for name, each in hierarchies.items()}
         self.settings: dict[str, Any] = {"categories": told} if told else {}
         self.numbers = [name for name in over if name not in hierarchies]
-        self._places = np.array([over.index(name) for name in self.numbers], np.int64)
+        self.places = np.array([over.index(name) for name in self.numbers], np.int64)
+        self.hierarchies = list(hierarchies.values())
         self.width = len(over) + len(self._sets)
 
     def columns(self) -> list[Column]:
@@ -58,12 +59,12 @@ class TableBoxes:
         if held is None:
             return self.widened(given)
         wide = Boxes(held.lo.copy(), held.hi.copy())
-        wide.lo[:, self._places], wide.hi[:, self._places] = given
+        wide.lo[:, self.places], wide.hi[:, self.places] = given
         return wide
 
     def intervals(self, box: Boxes) -> Boxes:
         """What is intervals over numbers of boxes."""
-        return box.at((slice(None), self._places)) if self._sets.names else box
+        return box.at((slice(None), self.places)) if self._sets.names else box
 
     def widened(self, box: Boxes) -> Boxes:
         """Boxes over numbers alone as boxes that ask for no category."""
@@ -72,7 +73,7 @@ class TableBoxes:
         shape = len(box.lo), self.width
         wide = Boxes(np.full(shape, -np.inf), np.full(shape, np.inf))
         wide.lo[:, len(self._over) :] = 0.0
-        wide.lo[:, self._places], wide.hi[:, self._places] = box
+        wide.lo[:, self.places], wide.hi[:, self.places] = box
         return wide
 
     def given(self, batch: Batch, *, where: str) -> list[Given]:
@@ -100,7 +101,7 @@ class TableBoxes:
             points = np.stack([batch[name] for name in self._over], axis=1)
             return QueryBoxes(points, points)
         lo = np.zeros((batch.size, self.width))
-        for place, name in zip(self._places, self.numbers, strict=True):
+        for place, name in zip(self.places, self.numbers, strict=True):
             lo[:, place] = batch[name]
         for a, (place, name) in enumerate(zip(self._sets.places, self._sets.names, strict=True)):
             known = batch[name].known
@@ -152,15 +153,15 @@ class TableBoxes:
         inside = parts_of(sets, its, sets, mine, len(self._sets))
         return [name for name, held in zip(self._sets.names, inside, strict=True) if not held]
 
-    def told(self, box: Boxes, rows: Rows) -> dict[str, pa.Array]:
-        """Columns for boxes and the lists of rows; an end is null where there is no bound."""
+    def told(self, box: Boxes, rows: Rows, sets: CodeSets | None = None) -> dict[str, pa.Array]:
+        """Columns for boxes and the lists of rows, or of `sets`; an end is null where there is no bound."""
         ends = self.intervals(box)
         columns = {
             f"{name}_{end}": pa.array(values[:, place], mask=np.isinf(values[:, place]))
             for place, name in enumerate(self.numbers)
             for end, values in (("lo", ends.lo), ("hi", ends.hi))
         }
-        return {**columns, **self._sets.lists(rows)}
+        return {**columns, **self._sets.lists(rows, sets)}
 
     # Keeping
 

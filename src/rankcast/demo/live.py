@@ -28,6 +28,7 @@ ENDLESS = 10**9  # half minutes
 PACE = 0.8  # seconds for half a minute of the city
 AREAS = 250  # of a router, at most
 Rows = dict[str, Any]
+YOU: Rows = {"id": ["You"], "x": [5.0], "y": [4.0]}  # stands still until somebody drags it
 Call = tuple[str, str, Any]  # stream, what is written, rows
 
 STREAMS: dict[str, tuple[str, Rows]] = {
@@ -95,6 +96,8 @@ def calls(seed: int) -> Iterator[Call | None]:
         yield name, "objects", city.kitchens()
     yield "couriers", "subscriptions", city.couriers
     yield "walkers", "subscriptions", city.walkers
+    for name in ("couriers", "walkers"):
+        yield name, "subscriptions", YOU
     yield "deals", "subscriptions", city.customers
     yield "offers", "subscriptions", city.offers
     tickers, pe, risk = quotes(seed)

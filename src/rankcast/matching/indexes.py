@@ -315,7 +315,10 @@ def priced(name: str, d: int, found: Found, events: int, *, relaxed: bool) -> fl
     if name == "interval-grid":
         return 0.4 + 0.02 * (looked + tried)
     if name == "inverted":
-        return 1.0 + 0.06 * d + 0.35 * looked + 0.06 * tried
+        dear = (
+            1.0 if relaxed else 0.4
+        )  # with guards a candidate is half of a cache line that has been asked for
+        return dear * (1.0 + 0.06 * d + 0.35 * looked) + (0.06 if relaxed else 0.015) * tried
     return 0.5 + (0.03 + (0.018 if relaxed else 0.006) * d) * looked + 0.05 * tried
 
 
@@ -328,17 +331,23 @@ def expected(
     counts = columns.weight[sample] > 0 if relaxed else bounded
     rate, spread = max(0, changes - rows.size) / (events + 1.0), intervals / (events + 1.0)
     blocks = rows.size / FILL
-    # Halving a layer again and again parts its rows in the attributes that most of them bound.
-    passed = np.sort(np.where(bounded, width, 1.0).mean(axis=0)) if sample.size else np.ones(d)
+    # Halving a layer again and again parts its rows in the attributes that most of them bound. Where few do,
+    # it takes some halvings until a part has no row that leaves the attribute open.
+    passed = np.where(bounded, width, 1.0).mean(axis=0) if sample.size else np.ones(d)
+    share = bounded.mean(axis=0) if sample.size else np.ones(d)
+    first = np.argsort(passed)
     halvings = float(np.log2(blocks + 1.0))
-    entered = 2.0 * halvings + blocks * float(np.prod(passed[: int(halvings)]))
+    taken = np.cumsum(1.0 - np.log2(np.maximum(share[first], 1e-3)))
+    entered = 2.0 * halvings + blocks * float(np.prod(passed[first][taken <= halvings]))
     block = 0.1 + (0.018 if relaxed else 0.006) * d
     # A row is a candidate if the event is in the narrowest of its intervals, or in any with a weight.
     held = np.where(counts, width, 0.0 if relaxed else 1.0)
     stabbed = np.minimum(held.sum(axis=1), 1.0) if relaxed else held.min(axis=1)
     candidates = rows.size * (float(stabbed.mean()) if sample.size else 0.0)
     filed = float(counts.sum(axis=1).mean()) if relaxed and sample.size else 1.0
-    read = 0.08 * d + 0.6 * min(blocks * filed, d) + (0.1 if relaxed else 0.2) * candidates
+    read = 0.08 * d + 0.6 * min(blocks * filed, d) + 0.1 * candidates
+    if not relaxed:
+        read = 0.03 * d + 0.15 * min(blocks, d) + 0.02 * candidates
     reading = {"box-tree": 1.5 + block * entered, "inverted": 1.0 + read}
     changing = {"box-tree": rate * (2.5 + 0.2 * d), "inverted": rate * (0.01 * d + 4.0 * filed)}
     if d == 1:

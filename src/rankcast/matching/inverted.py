@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from rankcast.matching.boxes import MARGIN, SMALL, BoxTreeIndex, check_cuts, outside, quantiles
 from rankcast.matching.kernels import filtered_search, inverted
 from rankcast.matching.kernels.box_tree import Columns
+from rankcast.matching.kernels.candidate_filter import Wants
 from rankcast.matching.kernels.inverted import Filed
 from rankcast.matching.kernels.matches import ALL
-from rankcast.matching.search import MODES, KernelIndex
+from rankcast.matching.search import MODES, Found, KernelIndex
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Floats, Rows
@@ -30,8 +31,8 @@ class InvertedIndex(KernelIndex):
 
     Everything is filed anew, with new cuts, where the number of rows has doubled or halved, where half as
     many have come with ends beyond the cuts, or where a row needs more attributes than any before it.
-    Memory: some 70 bytes a row in exact matching, in relaxed matching as many for each attribute that counts
-    (as for the row with the most of them), and 8 KiB an attribute.
+    Memory: some 90 bytes a row in exact matching, in relaxed matching 70 for each attribute that counts (as
+    for the row with the most of them), and 8 KiB an attribute.
     """
 
     _kernels = inverted.search, filtered_search.search_entries
@@ -42,6 +43,7 @@ class InvertedIndex(KernelIndex):
         self._cuts: Floats
         self._clear(rows=0, width=1)
         self._built = self._outside = 0
+        self._guarded = True  # False: guards, which no snapshot has, are yet to be made
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._present))
@@ -52,6 +54,20 @@ class InvertedIndex(KernelIndex):
 
     def _arrays(self) -> tuple[Any, ...]:
         return tuple(self._tree.tree), tuple(self._filed), self._cuts
+
+    def search(
+        self,
+        columns: Columns,
+        below: Floats,
+        above: Floats,
+        k: int,
+        threads: int = 1,
+        wants: Wants | None = None,
+    ) -> Found:
+        """The k best rows for each event with the ends `above` to `below`, or what it wants."""
+        if not self._guarded:
+            self._guard(columns)
+        return super().search(columns, below, above, k, threads, wants)
 
     def insert(self, columns: Columns, rows: Rows) -> None:
         """Add absent rows."""
@@ -88,7 +104,7 @@ class InvertedIndex(KernelIndex):
         """The small state and the arrays."""
         header, arrays = self._tree.state()
         tree = {f"tree_{name}": array for name, array in arrays.items()}
-        filed = {f"filed_{name}": array for name, array in self._filed._asdict().items()}
+        filed = {f"filed_{name}": array for name, array in self._filed._asdict().items() if name != "guard"}
         mine = {"built": self._built, "outside": self._outside, "tree": header}
         return mine, {**tree, **filed, "cuts": self._cuts, "present": self._present}
 
@@ -118,7 +134,9 @@ class InvertedIndex(KernelIndex):
         integrity.need(width > 0, "filed_attribute", "has no columns")
         self._tree.restore(header.get("tree", {}), held)
         self._cuts, self._present = own["cuts"], own["present"]
-        self._filed = Filed(**{name: own[f"filed_{name}"] for name in Filed._fields})
+        kept = {name: own[f"filed_{name}"] for name in Filed._fields if name != "guard"}
+        self._filed = Filed(**kept, guard=self._no_guards(rows))
+        self._guarded = False
         return self
 
     def check_restored(self, columns: Columns, wanted: Bools) -> None:
@@ -143,11 +161,13 @@ class InvertedIndex(KernelIndex):
         self._tree.check(self._entry_columns())
         entries = inverted.entries_of(self._filed, self.present(), self._relaxed)
         before = self._filed.lo[entries].copy(), self._filed.hi[entries].copy()
+        guards = self._filed.guard.copy()
         again = inverted.file_rows(self._filed, self._cuts, columns, self.present(), self._relaxed)
         assert np.array_equal(entries, again)
         assert len(self._tree) == entries.size
         assert np.array_equal(before[0], self._filed.lo[entries])
         assert np.array_equal(before[1], self._filed.hi[entries])
+        assert not self._guarded or np.array_equal(guards, self._filed.guard)
 
     @property
     def _relaxed(self) -> bool:
@@ -157,6 +177,14 @@ class InvertedIndex(KernelIndex):
         """What the tree knows of entries; equal scores are not ordered there."""
         filed, size = self._filed, self._filed.lo.shape[0]
         return Columns(filed.lo, filed.hi, filed.score, np.empty((size, 0)), np.zeros(size, np.int64))
+
+    def _no_guards(self, rows: int) -> NDArray[np.uint64]:
+        return np.zeros((0 if self._relaxed else rows, inverted.GUARDS), np.uint64)
+
+    def _guard(self, columns: Columns) -> None:
+        if not self._relaxed:
+            inverted.guard_rows(self._filed, self._cuts, columns, self.present())
+        self._guarded = True
 
     def _clear(self, *, rows: int, width: int) -> None:
         entries = rows * (width if self._relaxed else 1)
@@ -169,16 +197,15 @@ class InvertedIndex(KernelIndex):
             np.zeros((entries, 1)),
             np.zeros((entries, 1)),
             np.zeros(entries),
+            self._no_guards(rows),
         )
 
     def _grow(self, rows: int) -> None:
         each = self._filed.attribute.shape[1] if self._relaxed else 1
-        by_entry = ("lo", "hi", "score")
+        lengths = dict.fromkeys(("lo", "hi", "score"), rows * each)
+        lengths["guard"] = 0 if self._relaxed else rows
         self._filed = Filed(
-            *(
-                grown(array, rows * each if name in by_entry else rows)
-                for name, array in self._filed._asdict().items()
-            )
+            *(grown(array, lengths.get(name, rows)) for name, array in self._filed._asdict().items())
         )
         self._present = grown(self._present, rows)
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankcast.core.engine import Part
-from rankcast.range_topk.state import Events, Objects, RangeState, TileRows
+from rankcast.range_topk.state import Events, Objects, RangeState, Slack, TileRows
 from rankcast.structures import integrity
 from rankcast.tables import deltas
 from rankcast.tables.boxes import Boxes
@@ -96,7 +96,7 @@ class BruteForce:
         self._state.count["candidates"] += live.size * events.row.size
         return deltas.difference(before, now, self._state.subscriptions.place)
 
-    def disseminate(self, events: Events, method: str, epsilon: float | None, *, batch: bool) -> TileRows:
+    def disseminate(self, events: Events, method: str, slack: Slack, *, batch: bool) -> TileRows:
         """One tile per distinct affected range, whatever the method; only "relax" differs."""
         from rankcast.range_topk.dissemination.protocol import send_plainly  # noqa: PLC0415  on first use
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -44,8 +44,10 @@ from rankcast.range_topk.state import (
     Events,
     Method,
     RangeState,
-    checked_epsilon,
+    Slack,
     checked_sides,
+    checked_slack,
+    range_columns,
 )
 from rankcast.structures import integrity
 from rankcast.structures.diff import DeltaColumns
@@ -113,12 +115,6 @@ def _numbers(batch: Batch, names: list[str]) -> Floats:
     return lines
 
 
-def _ends(settings: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
-    """The columns of a range, and what a null in each means."""
-    ends = (("lo", -np.inf), ("hi", np.inf))
-    return tuple((f"{name}_{end}", missing) for name in settings["over"] for end, missing in ends)
-
-
 def _tiler(engine: RangeTopK, method: str = "dense") -> Tiler:
     from rankcast.range_topk.dissemination.tiler import RangeTiler  # noqa: PLC0415  on first use
 
@@ -137,6 +133,7 @@ class RangeTopK(ListEngine):
         method: how affected subscriptions are found: "sparse", "dense", "unicast" or "relax", which differ
             in what `disseminate` sends, or "scan", the brute force.
         epsilon: share of k by which dissemination with "sparse" or "dense" may exceed it, in (0, 1].
+        needless: instead of it, with "sparse": which share of receipts may be needless, see `disseminate`.
         nulls: what a null in the column `by` of an event does: "delete" deletes the object, "keep" keeps its
             value, "refuse" refuses the batch.
         max_k: what no k may exceed, neither the engine's nor a subscription's.
@@ -146,8 +143,7 @@ class RangeTopK(ListEngine):
             (the 1.5-d case); others are refused. Without it the subscriptions tell, and while there is none
             `disseminate` has no "dense".
         extra: "forbid" or "ignore" columns that are not known.
-        tuning: "sketch": how many boxes stand for all subscriptions when `disseminate` paints with "sparse";
-            fewer know less, and cost more messages, some of which reach nobody (0: no sketch).
+        tuning: has no keys yet.
 
     Events have `id` and attributes: a new id inserts and needs all of them; a known id updates what is given,
     and a column that is absent, or a null in a column of `over`, keeps its value. Where the rows of a batch
@@ -170,15 +166,15 @@ class RangeTopK(ListEngine):
 
     spec = replace(
         LISTS,
-        axes=_ends,
+        axes=range_columns,
         settings={"nulls": Setting(default="refuse")},  # in a file, a null is hardly meant to delete
         title="the k best objects in my range, as they change",
         tiler=_tiler,
     )
     calls = (*ListEngine.calls, "remove")
     variants = tuple({"method": method} for method in METHODS)
-    counters = ("firstk", "miny", "snap", "messages", "affected")
-    known_tuning: ClassVar[dict[str, Any]] = {"sketch": 0}
+    added_counters = frozenset(("received", "needless", "received_updated", "needless_updated"))
+    counters = ("firstk", "miny", "snap", "messages", "affected", *sorted(added_counters))
 
     def __init__(
         self,
@@ -189,6 +185,7 @@ class RangeTopK(ListEngine):
         order: str = "asc",
         method: str = "sparse",
         epsilon: float | None = None,
+        needless: float | None = None,
         nulls: str = "delete",
         max_k: int | None = None,
         lists: bool = True,
@@ -203,7 +200,7 @@ class RangeTopK(ListEngine):
         self._max_k = schema.ceiling("max_k", max_k, "k", self._k)
         self._order = schema.one_of("order", order, ["asc", "desc"])
         self._method = schema.one_of("method", method, METHODS)
-        self._epsilon = checked_epsilon(epsilon, method)
+        self._slack = checked_slack(epsilon, needless, method)
         self._nulls = schema.one_of("nulls", nulls, NULLS)
         self._sides = checked_sides(sides, self._over)
         if not isinstance(lists, bool):
@@ -216,8 +213,9 @@ class RangeTopK(ListEngine):
                 "k": self._k,
                 "order": self._order,
                 "method": self._method,
-                "epsilon": self._epsilon,
+                "epsilon": self._slack.epsilon,
                 # defaults are left out: states of before there was a choice have the same settings
+                **({} if needless is None else {"needless": self._slack.needless}),
                 **({} if nulls == "delete" else {"nulls": nulls}),
                 **({} if max_k is None else {"max_k": self._max_k}),
                 **({"lists": False} if self._listless else {}),
@@ -231,7 +229,6 @@ class RangeTopK(ListEngine):
             self._k,
             self._order == "desc",
             self._count,
-            schema.whole('tuning["sketch"]', self._tuning["sketch"], least=0),
             self._listless,
             {"upper": 1, "lower": -1, None: 0}[self._sides],
         )
@@ -429,6 +426,7 @@ class RangeTopK(ListEngine):
         *,
         method: str | None = None,
         epsilon: float | None = None,
+        needless: float | None = None,
         batch: bool = False,
         numbered: bool = False,
     ) -> pa.Table:
@@ -439,9 +437,11 @@ class RangeTopK(ListEngine):
         With `batch` the messages are those of the net change, otherwise of event after event.
         `epsilon` is for "sparse" and "dense"; the engine's own counts there alone. It saves messages event
         after event; with `batch` they are exact whatever it is, as nobody then hears of an item that did not
-        change in its list.
+        change in its list. `needless` instead of it, for "sparse": exact tiles are merged where fewest hear
+        in vain, as long as those are at most this share of all receipts of the call, up to 0.99; 0 merges
+        nothing. `stats()` has `received` and `needless`, and in one attribute `received_updated` and
+        `needless_updated`, those of messages about the object that an event updates.
         An engine that scans answers every method but "relax" alike, exactly.
-
         While a live subscription has a k of its own, messages have a column `k` and go to those who want that
         many alone; null is for everybody ("relax"). Messages of one k follow each other in sending order.
         "dense" paints for the engine's k, too: subscribers whom the server does not know have that one.
@@ -451,10 +451,12 @@ class RangeTopK(ListEngine):
         all messages, as `rankcast.Gateway`, tells by it what it has missed, and asks `preview`.
 
         In `stats()`, `affected` grows where exact messages are made by looking at subscriptions; "dense"
-        and "relax" never do, so they cannot count it, nor can a sketch or epsilon.
+        and "relax" never do, so they cannot count it, nor can `epsilon`.
         """
         refuse_names(self._numbers, k=self._state.owned, sequence=numbered)
-        table = self._disseminate(rows, method or self._method, epsilon, "net" if batch else "online")
+        chosen = schema.one_of("method", method or self._method, METHODS)
+        slack = checked_slack(epsilon, needless, chosen)
+        table = self._disseminate(rows, chosen, slack, "net" if batch else "online")
         if not numbered:
             return table
         last = int(self._count["messages"])
@@ -462,24 +464,22 @@ class RangeTopK(ListEngine):
             "sequence", pa.array(range(last - table.num_rows + 1, last + 1), pa.int64())
         )
 
-    def _disseminate(self, rows: Any, method: str, epsilon: float | None, plan: str) -> pa.Table:
+    def _disseminate(self, rows: Any, method: str, slack: Slack, plan: str) -> pa.Table:
         """Disseminate by a plan: "online" (event after event), "coalesce" or "net" (Paint-Batch).
 
         "coalesce" is event after event, but with one event an object, its last. [Range §V]
         """
         from rankcast.range_topk.dissemination import protocol  # noqa: PLC0415  on first use
 
-        chosen = schema.one_of("method", method, METHODS)
         batch = schema.one_of("plan", plan, ["online", "coalesce", "net"]) == "net"
-        approximate = checked_epsilon(epsilon, chosen)
-        if epsilon is None and chosen in APPROXIMATE:
-            approximate = self._epsilon
+        if slack == Slack() and method in APPROXIMATE:
+            slack = self._slack if method == "sparse" else Slack(self._slack.epsilon)
         if self._kept is not None:
-            self._kept.refuse(chosen, batch=batch)
+            self._kept.refuse(method, batch=batch)
         refuse_names(self._numbers, k=self._state.owned)
         events = self._read_events(rows)
         applied = events.coalesced() if plan == "coalesce" else events
-        tiles = self._lists_method.disseminate(applied, chosen, None if batch else approximate, batch=batch)
+        tiles = self._lists_method.disseminate(applied, method, Slack() if batch else slack, batch=batch)
         self._count["messages"] += tiles.row.size
         owned = self._state.owned
         table = protocol.to_table(tiles, self._over, self._by, self._items, owned=owned)

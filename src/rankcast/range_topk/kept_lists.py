@@ -20,7 +20,7 @@ from rankcast.range_topk.boxes import BoxLists
 from rankcast.range_topk.interval import IntervalLists
 from rankcast.range_topk.kernels.checks import Listed
 from rankcast.range_topk.size_classes import each_class
-from rankcast.range_topk.state import Events, ObjectIndex, RangeState, TileRows
+from rankcast.range_topk.state import Events, ObjectIndex, RangeState, Slack, TileRows
 from rankcast.structures import integrity
 from rankcast.structures.arrays import Names, grown
 from rankcast.structures.diff import DeltaColumns, ListSnapshot
@@ -38,9 +38,7 @@ class Sender(Protocol):
     def refuse(self, method: str, *, batch: bool) -> None:
         """Refuse a method that the store does not have."""
 
-    def send(
-        self, kept: KeptLists, events: Events, method: str, epsilon: float | None, *, batch: bool
-    ) -> TileRows:
+    def send(self, kept: KeptLists, events: Events, method: str, slack: Slack, *, batch: bool) -> TileRows:
         """Apply a batch; the messages that tell those affected."""
 
 
@@ -278,7 +276,7 @@ class KeptLists:
         """Refuse a method of dissemination that the store does not have."""
         self.sender.refuse(method, batch=batch)
 
-    def disseminate(self, events: Events, method: str, epsilon: float | None, *, batch: bool) -> TileRows:
+    def disseminate(self, events: Events, method: str, slack: Slack, *, batch: bool) -> TileRows:
         """Apply a batch; the messages that tell those affected."""
         self.follow_labels(events)
-        return self.sender.send(self, events, method, epsilon, batch=batch)
+        return self.sender.send(self, events, method, slack, batch=batch)

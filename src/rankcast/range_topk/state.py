@@ -7,6 +7,7 @@ and the best of a range.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -27,7 +28,8 @@ from rankcast.tables.boxes import Boxes
 from rankcast.tables.deltas import Changes, Lists
 from rankcast.tables.schema import Ids, Ints
 
-APPROXIMATE = ("sparse", "dense")  # methods that take an epsilon
+APPROXIMATE = ("sparse", "dense")  # methods that take an epsilon; `needless` is for "sparse" alone
+MOST_NEEDLESS = 0.99  # of all receipts
 FEW = 256  # ids up to which a shortcut is not worth a look
 NOBODY: Rows = np.empty(0, np.int32)
 
@@ -114,7 +116,6 @@ class RangeState:
     k: int
     descending: bool
     count: dict[str, int]
-    sketch: int = 0  # how many boxes stand for all subscriptions when `sparse` paints; 0: none do
     listless: bool = False  # whether nobody's list is kept: subscribers keep their own
     side: int = 0  # where every subscription bounds the second attribute: 1 above, -1 below, 0 not said
     alone: bool = False  # whether the call at hand is the whole batch: former scores are not needed
@@ -218,6 +219,13 @@ class TileRows(NamedTuple):
     k: Ints
 
 
+class Slack(NamedTuple):
+    """How far messages may be from exact: by rank, or by the share of receipts that nobody needs."""
+
+    epsilon: float | None = None
+    needless: float | None = None
+
+
 class Method(Protocol):
     """How results are kept current."""
 
@@ -251,7 +259,7 @@ class Method(Protocol):
     def publish(self, events: Events) -> Changes:
         """Apply a batch; the net change of every result."""
 
-    def disseminate(self, events: Events, method: str, epsilon: float | None, *, batch: bool) -> TileRows:
+    def disseminate(self, events: Events, method: str, slack: Slack, *, batch: bool) -> TileRows:
         """Apply a batch; the messages that tell those affected."""
 
 
@@ -476,11 +484,24 @@ def checked_sides(sides: str | None, over: list[str]) -> str | None:
     return schema.one_of("sides", sides, ["lower", "upper"])
 
 
-def checked_epsilon(epsilon: float | None, method: str) -> float | None:
-    """An epsilon, checked; only approximate methods take one."""
-    if epsilon is None:
-        return None
-    share = schema.number("epsilon", epsilon, low=0, high=1, above=True)
-    if method not in APPROXIMATE:
-        raise SettingError(f'epsilon is not for method="{method}"', expected="sparse or dense")
-    return share
+def range_columns(settings: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
+    """The columns of a range, and what a null in each means."""
+    ends = (("lo", -np.inf), ("hi", np.inf))
+    return tuple((f"{name}_{end}", missing) for name in settings["over"] for end, missing in ends)
+
+
+def checked_slack(epsilon: float | None, needless: float | None, method: str) -> Slack:
+    """An epsilon or a share of needless receipts, checked; only some methods take one."""
+    if epsilon is not None and needless is not None:
+        raise SettingError("epsilon and needless are both given", expected="one of them")
+    if needless is not None:
+        needless = schema.number("needless", needless, low=0, high=MOST_NEEDLESS)
+        if method != "sparse":
+            raise SettingError(
+                f'needless is not for method="{method}"', expected="sparse, which counts who hears in vain"
+            )
+    if epsilon is not None:
+        epsilon = schema.number("epsilon", epsilon, low=0, high=1, above=True)
+        if method not in APPROXIMATE:
+            raise SettingError(f'epsilon is not for method="{method}"', expected="sparse or dense")
+    return Slack(epsilon, needless)

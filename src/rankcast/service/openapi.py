@@ -63,6 +63,19 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         "sequence",
     ),
     "Table": _object({"rows": _ROWS, "sequence": _SEQUENCE}, "rows", "sequence"),
+    # One of many: the media type says how they follow each other.
+    "Event": _object(
+        {
+            "event": {"enum": ["snapshot", "delta", "gap", "tiles", "write"]},
+            "id": {"type": "string"},
+            "data": {
+                "type": "string",
+                "contentMediaType": JSON,
+                "contentSchema": {"type": "object", "properties": {"rows": _ROWS, "sequence": _SEQUENCE}},
+            },
+        },
+        "event",
+    ),
     "Explanation": {"type": "object", "properties": {"sequence": _SEQUENCE}, "required": ["sequence"]},
     "GeoJson": _object(
         {"type": {"const": "FeatureCollection"}, "features": _ROWS, "sequence": _SEQUENCE}, "type", "features"
@@ -186,7 +199,10 @@ def _operation(command: Command) -> dict[str, Any]:
 def _answer(command: Command) -> dict[str, Any]:
     if not command.gives:
         return {"description": "Done."}
-    if command.gives in ("Events", "Page", "Text"):
+    if command.gives == "Events":
+        event = {"schema": {"$ref": "#/components/schemas/Event"}}
+        return {"description": "Server-sent events, one after the other.", "content": {_MEDIA["Events"]: event}}
+    if command.gives in ("Page", "Text"):
         return {"description": "Text.", "content": {_MEDIA[command.gives]: {"schema": {"type": "string"}}}}
     schema = {"$ref": f"#/components/schemas/{command.gives}"}
     content: dict[str, Any] = {_MEDIA.get(command.gives, JSON): {"schema": schema}}

@@ -66,6 +66,10 @@ class Packing:
             if rows.num_rows:
                 yield self._pack(rows, top)
 
+    def rows(self, part: pa.RecordBatch) -> pa.Table:
+        """The rows of a batch as engines are to have them, those that are left out apart."""
+        return self._fresh(self._rename(pa.Table.from_batches([part])))
+
     def _rename(self, rows: pa.Table) -> pa.Table:
         if self.seq is not None:
             place = rows.column_names.index(self.seq)

@@ -92,6 +92,7 @@ def _assign(split: Split, points: Floats, rows: NDArray[np.intp], found: Ints) -
 
 FORMAT = 2
 FILE = "plan.json"
+ONLY = "0"  # where a plan without shards names the engine that all tasks read
 INITIAL = "genesis"  # what the snapshots that shards begin with are called on disk
 
 
@@ -104,11 +105,13 @@ class Plan:
         settings: its settings, as its snapshots have them.
         score: where a score of one's own is found, `module:name`.
         ids: by input, whether its ids are `long` or `string`.
-        shards: the ids of the shards.
+        shards: the ids of the shards; none: nothing stays of the stream's rows, and any task answers them.
         zones: how subscriptions that are a table are divided; None: by a hash of their ids.
         initial: for each shard the snapshot it begins with.
         cut: rows up to this sequence number are in those snapshots already; None if none are.
         told: whether the results in those snapshots were told when they were made.
+        clock: the highest sequence number that those snapshots reflect, if that is not `cut`.
+        former: names of the plans that this one goes on from, whose shards' logs do not count any more.
     """
 
     kind: str
@@ -120,6 +123,13 @@ class Plan:
     initial: dict[str, str]
     cut: int | None
     told: bool
+    clock: int | None = None
+    former: tuple[str, ...] = ()
+
+    @property
+    def stateless(self) -> bool:
+        """Whether it has no shards: see `rankcast.spark.stateless`."""
+        return not self.shards
 
     @property
     def name(self) -> str:
@@ -130,6 +140,12 @@ class Plan:
         """The plan as text."""
         fields = asdict(self)
         fields[INITIAL] = fields.pop("initial")
+        for name, none in (
+            ("clock", None),
+            ("former", ()),
+        ):  # plans of before there were any have the same name
+            if fields[name] == none:
+                del fields[name]
         return json.dumps({"format": FORMAT, **fields}, sort_keys=True)
 
     @classmethod
@@ -144,7 +160,8 @@ class Plan:
                     hint="Go on with the version that made it, or begin with a new state and checkpoint.",
                 )
             fields["initial"] = fields.pop(INITIAL)
-            return cls(**{**fields, "shards": tuple(fields["shards"])})
+            several = {name: tuple(fields.get(name, ())) for name in ("shards", "former")}
+            return cls(**{**fields, **several})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SnapshotError("the plan in the state is damaged", detail=f"{error}.") from error
 
@@ -170,15 +187,15 @@ class Plan:
             commands: whether subscriptions are a stream of commands now.
         """
         self.agree(wanted, state)
-        if shards is not None and shards != len(self.shards):
+        if shards is not None and not self.stateless and shards != len(self.shards):
             raise ShardError(
                 f"{state} has {len(self.shards)} shards, not {shards}",
                 hint="Leave shards out to go on with it, or begin with a new state and checkpoint.",
             )
-        if self.zones is not None and commands:
+        if (self.zones is not None or self.stateless) and commands:
             raise ShardError(
                 f"{state} was made with a table of subscriptions, now they are a stream of commands",
-                detail="A table is divided by place; commands are sent by id and would not find them.",
+                detail="Commands are sent by id, or need shards, and would not find what is there.",
                 hint="Begin with a new state, from a history of commands with the columns op and seq.",
             )
 

@@ -89,6 +89,10 @@ class Store:
         self._put(record.number, _packed(record))
         self._put(_HERE, memory.to_bytes())
 
+    def clear(self) -> None:
+        """Forget the shard: it begins anew."""
+        self._state.clear()
+
     def token(self, number: int) -> str | None:
         """The token after a batch that is in the log."""
         data = self._get(number)
@@ -141,7 +145,7 @@ class Hosting:
     def __init__(
         self, plan: str, state: str, *, strict: bool, limits: Limits, store: Any, trace: bool = False
     ) -> None:
-        self._plan, self._name, self._kind, self._given = _plan(plan)
+        self._plan, self._name, self._kind, self._given = parsed_plan(plan)
         self._state = state
         self._strict = strict
         self._limits = limits
@@ -156,7 +160,7 @@ class Hosting:
         ]
         whole, tops = unpack(packed, by_seq)
         inputs = {name: without_raw(table) for name, table in whole.items()}
-        depot = _depot(self._state)
+        depot = depot_of(self._state)
         memory = self._remember(shard, depot)
         runner = BatchRunner(self._plan, self._kind.spec, shard, depot, strict=self._strict)
         clock, memory.seq = runner.clock(memory.seq, tops)
@@ -174,14 +178,14 @@ class Hosting:
             "seconds": round(time.perf_counter() - started, 6),
         }
         if self._trace:
-            answer = traced(answer, whole.values(), *_query_and_batch())
+            answer = traced(answer, whole.values(), *query_and_batch())
         yield from _frames(answer, shard, told)
 
     def _step(
         self, shard: int, depot: Depot, runner: BatchRunner, memory: Memory, data: bytes
     ) -> tuple[Step, dict[str, Any]]:
         """Apply a batch, and tell the state store."""
-        query, batch = _query_and_batch()
+        query, batch = query_and_batch()
         live = Live(scratch.of_shard(query, shard))
         uploader = Uploader(live.root / "snapshot", depot, f"queries/{query}/{shard}")
         named = memory.standing.snapshot  # by what was committed; this attempt may be given up
@@ -204,11 +208,11 @@ class Hosting:
     def _remember(self, shard: int, depot: Depot) -> Memory:
         """What the state store has of a shard, or its beginning."""
         memory = self._store.recall()
+        if memory is not None and memory.plan in self._plan.former:
+            self._store.clear()
+            memory = None
         if memory is None:
-            name = self._plan.initial[str(shard)]
-            mark = mark_of(depot.peek(name).header)
-            seq = NO_SEQ if self._plan.cut is None else self._plan.cut
-            return Memory(self._name, Standing(mark.number, mark.token, name, mark.number), [], [], seq)
+            return beginning(self._plan, shard, depot)
         if memory.plan != self._name:
             raise ShardError(
                 "the checkpoint belongs to another plan than the state",
@@ -246,6 +250,15 @@ class Hosting:
             return True
         turn = (number + self._plan.shards.index(shard)) % limits.batches == 0
         return False if turn or log >= limits.bytes or waiting >= limits.batches else None
+
+
+def beginning(plan: Plan, shard: int, depot: Depot) -> Memory:
+    """Where a shard of a plan stands before its first batch."""
+    name = plan.initial[str(shard)]
+    mark = mark_of(depot.peek(name).header)
+    seq = plan.clock if plan.clock is not None else plan.cut
+    standing = Standing(mark.number, mark.token, name, mark.number)
+    return Memory(plan.name, standing, [], [], NO_SEQ if seq is None else seq)
 
 
 def without_raw(rows: pa.Table) -> pa.Table:
@@ -293,7 +306,7 @@ def _raws(answer: pa.Table, rows: list[pa.Table]) -> pa.Array:
 
 
 @lru_cache(maxsize=8)
-def _plan(text: str) -> tuple[Plan, str, Any, dict[str, Any]]:
+def parsed_plan(text: str) -> tuple[Plan, str, Any, dict[str, Any]]:
     """A plan, its name, its engine and what snapshots of that lack, found once in a process."""
     plan = Plan.from_json(text)
     kind = engine_type(plan.kind)
@@ -301,13 +314,13 @@ def _plan(text: str) -> tuple[Plan, str, Any, dict[str, Any]]:
 
 
 @lru_cache(maxsize=8)
-def _depot(state: str) -> Depot:
+def depot_of(state: str) -> Depot:
     """Opened once in a process: the client of an object store is not cheap."""
     scratch.tidy()
     return Depot.open(state)
 
 
-def _query_and_batch() -> tuple[str, int]:
+def query_and_batch() -> tuple[str, int]:
     """The id of the streaming query and the number of the micro-batch that this task belongs to."""
     context = TaskContext.get()
     query = context.getLocalProperty("sql.streaming.queryId") if context else None

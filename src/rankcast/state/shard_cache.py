@@ -53,7 +53,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.core import snapshot
-from rankcast.core.snapshot import Entry, Manifest
+from rankcast.core.snapshot import Entry, Manifest, Mode
 from rankcast.errors import JournalError, ShardError, SnapshotError
 from rankcast.state import batches, checkpoint
 from rankcast.state.batches import Token
@@ -119,8 +119,10 @@ class Live:
         except OSError:
             return None
 
-    def open(self, engine: type[E], given: Mapping[str, Any], *, ours: bool = False) -> E:
-        """The engine over the mapped arrays, which `place` or `take` has found; it changes the files.
+    def open(
+        self, engine: type[E], given: Mapping[str, Any], *, ours: bool = False, mode: Mode = "in-place"
+    ) -> E:
+        """The engine over the mapped arrays, found by `place` or `take`; in place it changes the files.
 
         Contents are checked unless the arrays are `ours`: those that `commit` left here.
         """
@@ -128,7 +130,7 @@ class Live:
         if found is None or found.kind != engine.__name__:
             raise SnapshotError(f"{self.root} does not hold a {engine.__name__}")
         try:
-            arrays = snapshot.mapped(self.here, found, "in-place")
+            arrays = snapshot.mapped(self.here, found, mode)
         except OSError as error:
             raise SnapshotError(f"{self.root} is damaged", detail=f"{error}.") from error
         self._mapped = dict(arrays)
@@ -311,6 +313,11 @@ class Hosted(Generic[E]):
                 after(engine, Mark(number, token), len(data))
             record = Record(number, standing.token, token, data, checksum(answer) if whole else UNCHECKED)
             return Step(record, answer, "hit" if hit else "restore", seconds)
+
+    def current(self, standing: Standing, log: Log) -> E:
+        """The engine as of the last batch committed; the arrays here do not count afterwards."""
+        with self._live.held():
+            return self._restore(standing, log)
 
     def _hit(self) -> E | None:
         """The engine over the arrays here, None if a file is gone or has another length."""

@@ -194,6 +194,10 @@ class Hierarchy:
         lows, highs = np.array(found, np.int64).reshape(-1, 2).T
         return lows, highs
 
+    def ends(self) -> Ints:
+        """By code the last code below its category."""
+        return np.array([self._last[name] for name in self._first], np.int64)
+
     def names(self, low: int, high: int) -> list[str]:
         """The categories that have the codes from low to high; all below one must be among them."""
         walk, found = list(self._first), []  # in the order of codes

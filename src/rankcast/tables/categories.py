@@ -274,16 +274,17 @@ class CategorySets:
                 if mine.low.size:
                     yield place, _expanded(mine.low, mine.high)
 
-    def _gather(self, rows: Rows) -> Ranges:
+    def _gather(self, rows: Rows, sets: CodeSets | None = None) -> Ranges:
         """The entries of rows."""
-        there = np.flatnonzero(rows < self._size.size)
+        first, sizes, entries = self.arrays() if sets is None else sets
+        there = np.flatnonzero(rows < sizes.size)
         size = np.zeros(rows.size, np.int64)
-        size[there] = self._size[rows[there]]
+        size[there] = sizes[rows[there]]
         place = np.repeat(np.arange(rows.size), size)
         start = np.zeros(rows.size, np.int64)
-        start[there] = self._first[rows[there]]
+        start[there] = first[rows[there]]
         at = np.arange(place.size) + np.repeat(start - (np.cumsum(size) - size), size)
-        held = self._entries[at].astype(np.int64)
+        held = entries[at].astype(np.int64)
         return Ranges(place, held[:, LIST], held[:, LOW], held[:, HIGH])
 
     def _put(self, rows: Rows, ranges: Ranges) -> None:
@@ -337,9 +338,12 @@ class CategorySets:
         """The sets by row, as kernels take them."""
         return CodeSets(self._first, self._size, self._entries)
 
-    def lists(self, rows: Rows) -> dict[str, pa.Array]:
-        """The columns of rows, as lists: what was given, each value once; null where it was not."""
-        held, found = self._gather(rows), {}
+    def lists(self, rows: Rows, sets: CodeSets | None = None) -> dict[str, pa.Array]:
+        """The columns of rows, as lists: what was given, each value once; null where it was not.
+
+        `sets` has other lists of these rows, of values that are in use.
+        """
+        held, found = self._gather(rows, sets), {}
         for number, column in enumerate(self.columns()):
             mine = held.at(held.number == number)
             values, size = self._values(number // 2, mine.at(mine.low != NOBODY))

@@ -96,6 +96,34 @@ def throughput(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
 
 @case(
+    "spark.stateless",
+    small={"rows": [20_000], "batches": [2], "subscriptions": [2_000], "k": [1, 20]},
+    full={"rows": [100_000], "batches": [4], "subscriptions": [20_000], "k": [1, 20]},
+    seed=67,
+    unit="event",
+    runs=1,
+)
+def without_state(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Matching on 2 cores: subscriptions that are a table, beside the same as commands in 2 shards."""
+    table, commands = spark_streams.both_ways(parameters, rng)
+
+    def on(name: str, stream: Stream) -> Contender:
+        return Contender(
+            name,
+            prepare=lambda: stream.ready(parameters["batches"]),
+            run=Stream.take,
+            counters=lambda _, figures: {name: figures[name] for name in ("batch_seconds", "shard_seconds")},
+        )
+
+    return Trial(
+        parameters["rows"] * parameters["batches"],
+        [on("table, no state", table), on("commands, 2 shards", commands)],
+        baseline="commands, 2 shards",
+        agrees=_same_answers,
+    )
+
+
+@case(
     "spark.executors",
     small={"rows": [10_000], "batches": [2], "subscriptions": [2_000], "attributes": [8]},
     full={"rows": [100_000], "batches": [3], "subscriptions": [20_000], "attributes": [8]},

@@ -175,6 +175,33 @@ def matching(parameters: Parameters, rng: np.random.Generator, shards: int) -> t
     return Stream(slices, build, files=FILES), given
 
 
+def both_ways(parameters: Parameters, rng: np.random.Generator) -> tuple[Stream, Stream]:
+    """Two streams of the same matches: subscriptions that are a table, and that came as commands."""
+    given = boxes(parameters["subscriptions"], rng)
+    slices = [points(parameters["rows"], rng) for _ in range(parameters["batches"])]
+    state = folder()
+    count = parameters["subscriptions"]
+    asked = {"seq": np.arange(count) - count, "op": np.full(count, "subscribe"), **given}
+    for name, rows in {"table": given, "commands": asked}.items():
+        (state / name).mkdir()
+        pq.write_table(pa.table(rows), state / name / "0.parquet")
+
+    def build(name: str) -> Callable[[Any], Any]:
+        def made(events: Any) -> Any:
+            spark, path = session(), str(state / name)
+            form = spark.read.parquet(path).schema
+            subscriptions = (
+                spark.read.parquet(path) if name == "table" else spark.readStream.schema(form).parquet(path)
+            )
+            engine = RankedMatcher(over=OVER, k=parameters["k"], mode="relaxed", tuning={"threads": 1})
+            return continuous(engine, events, subscriptions, state / f"state-{name}", 2)
+
+        return made
+
+    table, commands = (Stream(slices, build(name), files=FILES) for name in ("table", "commands"))
+    return table, commands
+
+
 def continuous(engine: Engine, events: Any, subscriptions: Any, state: Path, shards: int) -> Any:
     """What `rankcast.spark.continuous` makes of a stream."""
     from rankcast.spark import continuous as run  # noqa: PLC0415

@@ -34,7 +34,7 @@ from rankcast.matching.kernels.candidate_filter import (
 )
 from rankcast.matching.kernels.grid import COUNT, HIGH, LEVELS, LOW, ROW, Grid, cell_at, row_of
 from rankcast.matching.kernels.grid_search import _begin
-from rankcast.matching.kernels.inverted import BUCKETS, Filed, Points, _locate
+from rankcast.matching.kernels.inverted import Filed, _locate, new_points, passes
 from rankcast.matching.kernels.matches import (
     ALL,
     LARGEST,
@@ -202,8 +202,7 @@ def search_entries(
 ) -> Answers:  # fmt: skip
     """As `inverted.search`, for what is `wanted`: the fields of `Wants`."""
     tree, filed, cuts, columns = BoxTree(*arrays[0]), Filed(*arrays[1]), arrays[2], Columns(*by_row)
-    wants, most = Wants(*wanted), cuts.shape[0] + 1
-    points = Points(np.empty(most, np.int64), np.empty(most, np.int64), np.empty(BUCKETS, np.int64))
+    wants, points = Wants(*wanted), new_points(cuts.shape[0])
     room, many, each = room_for(wants, live), below.shape[0], 1
     if filed.number.shape[0] > 0:
         each = filed.lo.shape[0] // filed.number.shape[0]
@@ -237,6 +236,8 @@ def search_entries(
                         continue
                     tried += 1
                     mine, slot = link // each, link % each
+                    if mode == ALL and not passes(filed.guard, points.ends, mine):
+                        continue
                     if mode != ALL and not filed.always[mine]:
                         # Of several entries the first counts whose interval meets the event.
                         met = np.int64(-1)

@@ -37,11 +37,17 @@ from rankcast.range_topk.dissemination.box_messages import (
     TouchLog,
 )
 from rankcast.range_topk.dissemination.cover import BoxTiles, empty_box_tiles
+from rankcast.range_topk.dissemination.needless import (
+    count_corners,
+    count_receipts,
+    groups_of,
+    merge_within,
+)
 from rankcast.range_topk.dissemination.slab_painters import FEW, DensePainter, SlabPainter
 from rankcast.range_topk.dissemination.slabs import FIRSTK, MIN, SNAP
 from rankcast.range_topk.kernels.apply_events import AFFECTED, SEARCHES, TRIED
 from rankcast.range_topk.kernels.object_versions import BoxEvents, ObjectValues, steps_of
-from rankcast.range_topk.state import Events, RangeState, TileRows
+from rankcast.range_topk.state import Events, RangeState, Slack, TileRows
 from rankcast.structures.arrays import grown
 
 if TYPE_CHECKING:
@@ -78,9 +84,7 @@ class BoxSender:
             expected="sparse, unicast, relax or scan, or two attributes, the second bounded on one side",
         )
 
-    def send(
-        self, kept: KeptLists, events: Events, method: str, epsilon: float | None, *, batch: bool
-    ) -> TileRows:
+    def send(self, kept: KeptLists, events: Events, method: str, slack: Slack, *, batch: bool) -> TileRows:
         """Apply the batch; the messages that tell those affected."""
         state = kept.range_state
         if method in ("scan", "relax"):
@@ -95,9 +99,13 @@ class BoxSender:
 
         def make(k: int) -> TileRows:
             if painted:
-                tiles = self._paint(state, k, events, method, epsilon, batch=batch)
+                tiles = self._paint(state, k, events, method, slack.epsilon, batch=batch)
             else:
-                tiles = self._cover(state, k, events, epsilon, one_by_one=method == "unicast", batch=batch)
+                tiles = self._cover(
+                    state, k, events, slack.epsilon, one_by_one=method == "unicast", batch=batch
+                )
+            if slack.needless is not None and not batch:
+                tiles = self._merged(state, k, tiles, slack.needless)
             return _tile_rows(state, tiles, k)
 
         with self._counting(state):
@@ -142,6 +150,28 @@ class BoxSender:
         tiles = self._messenger.send_net(index, keyed(state, events), self._before(state, events), limits)
         lists.moved[events.row] = False
         return tiles
+
+    def _merged(self, state: RangeState, k: int, tiles: BoxTiles, share: float) -> BoxTiles:
+        """Exact tiles, merged within a share of needless receipts."""
+        index, size = self._lists.corners(k, state.k_of), int(tiles.size[0])
+        merged = merge_within(
+            tiles.low[:size],
+            tiles.high[:size],
+            groups_of(tiles.item[:size], tiles.value[:size]),
+            share,
+            lambda low, high: count_corners(index.tree, low, high),
+        )
+        count_receipts(state, merged, np.zeros(len(merged.tile), bool))
+        left, total = merged.tile, tiles.size.copy()
+        total[0] = len(left)
+        return tiles._replace(
+            low=merged.low,
+            high=merged.high,
+            item=tiles.item[left],
+            x=tiles.x[left],
+            value=tiles.value[left],
+            size=total,
+        )
 
     def _before(self, state: RangeState, events: Events) -> ObjectsBefore:
         """The objects before a batch, with those that change marked."""

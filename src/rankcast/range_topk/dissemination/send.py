@@ -3,24 +3,19 @@
 | method | event by event | net change of a batch | reads subscriptions |
 | --- | --- | --- | --- |
 | `dense` | Paint-Dense, with epsilon Paint-Dense(e) | Paint-Batch over it | never |
-| `sparse` | Paint-Sparse, with epsilon Paint-Sparse(e) | Paint-Batch over it | to thin tiles; or a sketch |
+| `sparse` | Paint-Sparse, with epsilon Paint-Sparse(e) | Paint-Batch over it | to thin tiles |
 | `unicast` | dense tiles, a message for each range in them | the same | to find these ranges |
 | `relax` | one message an event | one message a changed object | never |
 | `scan` | brute force | brute force | all |
 
 Sources: [Range §III, §IV, §V]. Counters: `affected` counts subscriptions reached, each once an event (or once
-a batch), where a method is exact and looks at them: not for `dense` and `relax`, nor with epsilon or a
-sketch, which cannot know it. `candidates` counts for `unicast`, event by event, the subscriptions in the
-bounding box of the region that an event gives or takes: those that the published Unicast tries one by one.
+a batch), where tiles are painted exactly and looked at: not for `dense` and `relax`, nor with epsilon.
+`candidates` counts for `unicast`, event by event, the subscriptions in the bounding box of the region that an
+event gives or takes: those that the published Unicast tries one by one. Receipts are counted with `needless`.
 
 To count whom tiles reach, boxes go down the point tree together, as tiles do in `join`: a node keeps the ones
 that meet its own box, and a node that lies inside one of them is counted as a whole. Cost: the nodes that
 cross a border, times the boxes there.
-
-A sketch is a cover of all subscriptions by a few boxes: the top of the point tree, cut off, whose leaves have
-no bucket, so that a box stands for everything in it. Painting asks it instead of the points; tiles are then
-shrunk to what the boxes cover, and merged only where no box strays. Nobody hears who need not, and nobody is
-missed; but a tile may reach nobody, and fewer are merged. [Range §III-B, Remark]
 """
 
 from __future__ import annotations
@@ -34,12 +29,18 @@ from numpy.typing import NDArray
 from rankcast.range_topk.boxes import keyed as boxed
 from rankcast.range_topk.dissemination import protocol
 from rankcast.range_topk.dissemination.batch import NetChanges, NetPainter
+from rankcast.range_topk.dissemination.needless import (
+    count_points,
+    count_receipts,
+    groups_of,
+    merge_within,
+)
 from rankcast.range_topk.interval import IntervalLists
 from rankcast.range_topk.kernels.paint import Tiles
 from rankcast.range_topk.kernels.points import BUCKET, PointTree
 from rankcast.range_topk.kernels.points_search import list_rows, widen
 from rankcast.range_topk.painter import NOBODY, keyed
-from rankcast.range_topk.state import Events, RangeState, TileRows
+from rankcast.range_topk.state import Events, RangeState, Slack, TileRows
 from rankcast.structures.arrays import with_room
 from rankcast.structures.jit import EXACT
 
@@ -181,35 +182,6 @@ def ranges_in(points: PointTree, boxes: Boxes) -> tuple[Floats, Floats, NDArray[
     return lo[:size], hi[:size], counts
 
 
-@njit(**EXACT)
-def cut(points: PointTree, cover: PointTree, origin: NDArray[np.int32], boxes: int) -> None:
-    """Copy the topmost nodes, level by level, until there are so many leaves or no more to split."""
-    used, leaves, at = 1, 1, 0
-    origin[0] = 0
-    while at < used:
-        node = origin[at]
-        cover.box[at], cover.size[at] = points.box[node], points.size[node]
-        if leaves < boxes and points.child[node, 0] >= 0:
-            for side in range(2):
-                cover.child[at, side], origin[used] = used, points.child[node, side]
-                used += 1
-            leaves += 1
-        at += 1
-
-
-def cover(points: PointTree, boxes: int) -> PointTree:
-    """The cover of a point tree by at most so many boxes. O(boxes)."""
-    nodes = 2 * min(boxes, points.size.shape[0]) + 1
-    empty = points._replace(
-        box=np.zeros((nodes, 4)),
-        child=np.full((nodes, 2), -1, np.int32),
-        size=np.zeros(nodes, np.int32),
-        bucket=np.full(nodes, -1, np.int32),
-    )
-    cut(points, empty, np.zeros(nodes, np.int32), boxes)
-    return empty
-
-
 BLIND = ("dense", "relax")  # the methods that are never shown a subscription
 
 NOTHING = NetChanges(np.empty(0, np.int32), *(np.empty(0) for _ in range(4)))
@@ -220,7 +192,7 @@ class Wanted(NamedTuple):
 
     k: int
     method: str
-    epsilon: float | None
+    slack: Slack
     batch: bool
 
 
@@ -235,9 +207,7 @@ class IntervalSender:
     def refuse(self, method: str, *, batch: bool) -> None:
         """No method is refused."""
 
-    def send(
-        self, kept: KeptLists, events: Events, method: str, epsilon: float | None, *, batch: bool
-    ) -> TileRows:
+    def send(self, kept: KeptLists, events: Events, method: str, slack: Slack, *, batch: bool) -> TileRows:
         """Apply a batch; the messages that tell those affected, or with "relax" those in range."""
         state, tally = kept.range_state, self._painter.tally.copy()
         ks, plain = protocol.painted_ks(state, method), method in ("scan", "relax")
@@ -248,7 +218,7 @@ class IntervalSender:
         else:
             tiles = protocol.for_each_k(
                 ks,
-                lambda k: self._send(state, events, Wanted(k, method, epsilon, batch)),
+                lambda k: self._send(state, events, Wanted(k, method, slack, batch)),
                 lambda: self._net_painter.follow(_reversed(net)),
             )
             state.place(events)
@@ -259,21 +229,23 @@ class IntervalSender:
 
     def _send(self, state: RangeState, events: Events, wanted: Wanted) -> TileRows:
         """Apply a batch to the objects; the messages that those who want k objects must hear."""
-        k, method, epsilon, batch = wanted
+        k, method, (epsilon, needless), batch = wanted
         points = None if method in BLIND else self._lists.points(k, state.k_of)
         points = NOBODY if points is None else points
-        known = _known(state, points, method)
+        known = points if method == "sparse" else None
         if batch:
             painted = self._net_painter.paint(self._net(state, events), k, points=known)
         else:
             painted = self._painter.paint(keyed(state, events), np.array([k]), points=known, epsilon=epsilon)
-        if method == "unicast" or (method == "sparse" and epsilon is None and not state.sketch):
+        if method == "unicast" or (method == "sparse" and epsilon is None):
             reached = (
                 count_reached(points, painted.box) if batch else count_affected(points, painted, events.row)
             )
             state.count["affected"] += int(reached)
         if method == "unicast":
             return _one_by_one(state, points, painted, events, wanted)
+        if needless is not None and not batch:
+            painted = _merged(state, points, painted, events, needless)
         return _tile_rows(state, painted.box, painted, k)
 
     def _net(self, state: RangeState, events: Events) -> NetChanges:
@@ -287,13 +259,19 @@ class IntervalSender:
         return NetChanges(row[changed], old_x[changed], old_y[changed], x[changed], y[changed])
 
 
-def _known(state: RangeState, points: PointTree, method: str) -> PointTree | None:
-    """The subscriptions that painting may ask: all, a sketch of them, or none."""
-    if method != "sparse":
-        return None
-    if state.sketch and points.size[0]:
-        return cover(points, state.sketch)
-    return points
+def _merged(state: RangeState, points: PointTree, painted: Tiles, events: Events, share: float) -> Tiles:
+    """Exact tiles, merged within a share of needless receipts."""
+    merged = merge_within(
+        painted.box[:, ::2],
+        painted.box[:, 1::2],
+        groups_of(painted.event, painted.item, painted.value),
+        share,
+        lambda low, high: count_points(points, low, high),
+    )
+    left = {name: getattr(painted, name)[merged.tile] for name in ("item", "x", "value", "event")}
+    count_receipts(state, merged, left["item"] == events.row[left["event"]])
+    box = np.stack([merged.low, merged.high], axis=2).reshape(-1, 4)
+    return painted._replace(box=box, **left)
 
 
 def _one_by_one(

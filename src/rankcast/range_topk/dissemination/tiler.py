@@ -23,7 +23,7 @@ class RangeTiler:
     """Makes the messages of batches, from where an engine is now; see `rankcast.core.spec.Tiler`."""
 
     def __init__(self, engine: RangeTopK, method: str = "dense") -> None:
-        own = {"method": method, "epsilon": None, "lists": False, "tuning": None}
+        own = {"method": method, "epsilon": None, "needless": None, "lists": False, "tuning": None}
         self._settings = {**engine.state()[0]["settings"], **own}
         self._follows = ("subscribe", "amend", "unsubscribe") if method == "sparse" else ()
         self._objects: pa.Table | None = engine.objects()

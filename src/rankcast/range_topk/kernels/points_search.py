@@ -1,8 +1,5 @@
 """Questions to a point tree about a closed box (lo from, lo to, hi from, hi to): snap, stray, list, count.
 
-A leaf without a bucket stands for its whole box instead of points: so a tree cut off at a few nodes (a
-sketch) is asked by the same kernels and answers for everything its boxes cover.
-
 Cost: a node is opened only if its box crosses the border of the question; `snap` skips in addition what
 lies inside the box found so far, `stray` ends at the first point found, `list_rows` adds the answer's size.
 """
@@ -57,14 +54,9 @@ def widen(box: Box, lo_from: float, lo_to: float, hi_from: float, hi_to: float) 
 
 @njit(**EXACT)
 def _snap_leaf(tree: PointTree, node: int, box: Box, found: Box) -> None:
-    """Take the points of a leaf (or the part of its box) inside `box` into `found`."""
+    """Take the points of a leaf inside `box` into `found`."""
     lo, hi = tree.lo, tree.hi
     lo_from, lo_to, hi_from, hi_to = box[LO_FROM], box[LO_TO], box[HI_FROM], box[HI_TO]
-    if tree.bucket[node] < 0:
-        solid = tree.box[node]
-        lo_from, lo_to = max(solid[LO_FROM], lo_from), min(solid[LO_TO], lo_to)
-        widen(found, lo_from, lo_to, max(solid[HI_FROM], hi_from), min(solid[HI_TO], hi_to))
-        return
     start, west, east, bottom, top = tree.bucket[node] * BUCKET, np.inf, -np.inf, np.inf, -np.inf
     for slot in range(start, start + tree.size[node]):
         if lo_from <= lo[slot] <= lo_to and hi_from <= hi[slot] <= hi_to:
@@ -101,35 +93,8 @@ def snap(tree: PointTree, box: Box, found: Box) -> bool:
 
 
 @njit(**EXACT)
-def _cut_covered(lo_from: float, lo_to: float, hi_from: float, hi_to: float, one: Box, two: Box) -> bool:
-    """Whether two boxes cover a third: one alone, or both together along one axis."""
-    for box in (one, two):
-        if (
-            box[LO_FROM] <= lo_from
-            and lo_to <= box[LO_TO]
-            and box[HI_FROM] <= hi_from
-            and hi_to <= box[HI_TO]
-        ):
-            return True
-    if max(one[LO_FROM], two[LO_FROM]) <= lo_from and lo_to <= min(one[LO_TO], two[LO_TO]):
-        first, second = (one, two) if one[HI_FROM] <= two[HI_FROM] else (two, one)
-        joined = second[HI_FROM] <= np.nextafter(first[HI_TO], np.inf)
-        return joined and first[HI_FROM] <= hi_from and hi_to <= max(first[HI_TO], second[HI_TO])
-    if max(one[HI_FROM], two[HI_FROM]) <= hi_from and hi_to <= min(one[HI_TO], two[HI_TO]):
-        first, second = (one, two) if one[LO_FROM] <= two[LO_FROM] else (two, one)
-        joined = second[LO_FROM] <= np.nextafter(first[LO_TO], np.inf)
-        return joined and first[LO_FROM] <= lo_from and lo_to <= max(first[LO_TO], second[LO_TO])
-    return False
-
-
-@njit(**EXACT)
 def _stray_leaf(tree: PointTree, node: int, box: Box, one: Box, two: Box) -> bool:
     lo, hi = tree.lo, tree.hi
-    if tree.bucket[node] < 0:
-        solid = tree.box[node]
-        lo_from, lo_to = max(solid[LO_FROM], box[LO_FROM]), min(solid[LO_TO], box[LO_TO])
-        hi_from, hi_to = max(solid[HI_FROM], box[HI_FROM]), min(solid[HI_TO], box[HI_TO])
-        return not _cut_covered(lo_from, lo_to, hi_from, hi_to, one, two)
     start = tree.bucket[node] * BUCKET
     for slot in range(start, start + tree.size[node]):
         known = holds(one, lo[slot], hi[slot]) or holds(two, lo[slot], hi[slot])

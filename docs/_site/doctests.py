@@ -1,0 +1,19 @@
+"""Shows the doctests of docstrings as code, wherever in the text they stand."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import griffe
+
+_DOCTEST = re.compile(r"(?m)^>>> .*(?:\n(?!\s*$).+)*")
+
+
+class Doctests(griffe.Extension):
+    """Puts fences around every doctest before the docstring is read as Markdown."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Change the docstring of an object."""
+        if obj.docstring is not None and ">>> " in obj.docstring.value:
+            obj.docstring.value = _DOCTEST.sub(r"```pycon\n\g<0>\n```", obj.docstring.value)

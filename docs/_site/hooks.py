@@ -1,0 +1,204 @@
+"""Pages that MkDocs makes from the product itself, so that they cannot be out of date.
+
+- `reference/http.md` from the OpenAPI description, `reference/commands.md` from the parsers of the command
+  line, `reference/metrics.md` from the collectors, `reference/errors.md` from the classes of errors;
+- `project/*.md` are the pages at the top of the repository, with their links turned.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent.parent
+TOP = {
+    "ARCHITECTURE.md": "project/architecture.md",
+    "benchmarks/README.md": "project/benchmarks.md",
+    "CHANGELOG.md": "project/changelog.md",
+    "CONTRIBUTING.md": "project/contributing.md",
+    "SECURITY.md": "project/security.md",
+}
+_LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
+_BACKTICKED = re.compile(r"``([^`]+)``")
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages that are made."""
+    from mkdocs.structure.files import File  # noqa: PLC0415
+
+    made = {
+        "reference/http.md": http(),
+        "reference/commands.md": commands(),
+        "reference/metrics.md": metrics(),
+        "reference/errors.md": errors(),
+        **{page: (ROOT / name).read_text() for name, page in TOP.items()},
+    }
+    for name, text in made.items():
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Turn links to the repository's own pages; to other files of it, leave only what they are called."""
+    path = page.file.src_uri
+    home = next(
+        (Path(name).parent for name, made in TOP.items() if made == path), Path("docs") / Path(path).parent
+    )
+    return _LINK.sub(lambda found: _turned(found, home, Path(path).parent), markdown)
+
+
+def _turned(found: re.Match[str], home: Path, here: Path) -> str:
+    text, target = found.groups()
+    place, _, anchor = target.partition("#")
+    if "://" in target or not place:
+        return found[0]
+    whole = (ROOT / home / place).resolve()
+    if not whole.is_relative_to(ROOT):
+        return found[0]
+    name = whole.relative_to(ROOT).as_posix()
+    if name == "README.md":
+        name = "docs/index.md"
+    inside = TOP.get(name) or (name.removeprefix("docs/") if name.startswith("docs/") else None)
+    if inside is None:
+        return text if text.startswith("`") else f"`{name}`" if text == name else text
+    up = "../" * len(here.parts) if here.parts else ""
+    return f"[{text}]({up}{inside}{'#' + anchor if anchor else ''})"
+
+
+def http() -> str:
+    """Every route, from the OpenAPI description."""
+    from rankcast.service.openapi import document  # noqa: PLC0415
+    from rankcast.service.settings import Settings  # noqa: PLC0415
+
+    told = document(Settings())
+    lines = [
+        "# HTTP",
+        "",
+        "Every call of `rankcast serve`. A running service has the same as `/openapi.json` and `/docs`. "
+        "Examples are in [the guide](../guides/service.md).",
+        "",
+    ]
+    for path, calls in told["paths"].items():
+        for method, call in calls.items():
+            lines += [f"## {method.upper()} {path}", "", _sentence(call), ""]
+            lines += _parameters(call.get("parameters", []))
+            answers = ", ".join(f"{status} {_first_line(each)}" for status, each in call["responses"].items())
+            lines += [f"Answers: {answers}.", ""]
+    return "\n".join(lines)
+
+
+def _sentence(call: dict[str, Any]) -> str:
+    return str(call.get("description") or call.get("summary") or "")
+
+
+def _first_line(answer: dict[str, Any]) -> str:
+    return str(answer.get("description", "")).splitlines()[0] if answer.get("description") else ""
+
+
+def _parameters(parameters: list[dict[str, Any]]) -> list[str]:
+    if not parameters:
+        return []
+    rows = [
+        f"| `{each['name']}` | {each['in']} | {each.get('description', '').replace('|', '&#124;')} |"
+        for each in parameters
+        if "name" in each
+    ]
+    return ["| parameter | in | meaning |", "| --- | --- | --- |", *rows, ""] if rows else []
+
+
+def commands() -> str:
+    """Every command with its arguments, from its parser."""
+    from rankcast.cli import COMMANDS  # noqa: PLC0415
+
+    lines = ["# Commands", "", "`rankcast COMMAND --help` prints the same.", ""]
+    for command in COMMANDS:
+        parser = argparse.ArgumentParser(prog=f"rankcast {command.name}", description=command.summary)
+        importlib.import_module(command.module).configure(parser)
+        parser.formatter_class = _Wide
+        lines += [
+            f"## rankcast {command.name}",
+            "",
+            f"{command.summary[0].upper()}{command.summary[1:]}.",
+            "",
+        ]
+        lines += ["```text", parser.format_help().strip(), "```", ""]
+    return "\n".join(lines)
+
+
+class _Wide(argparse.HelpFormatter):
+    """Help of one width on every machine."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=100, max_help_position=28)
+
+
+def metrics() -> str:
+    """Every metric of the service and of pipelines, from the collectors themselves."""
+    from rankcast.pipeline.progress import Progress, families  # noqa: PLC0415
+    from rankcast.service.metrics import Metrics  # noqa: PLC0415
+
+    class Nothing:
+        counts: dict[Any, Any] = {}  # noqa: RUF012
+
+        def all(self) -> list[Any]:
+            return []
+
+    service = Metrics()
+    service.watch(Nothing(), Nothing())  # type: ignore[arg-type]
+    parts = {
+        "Of the service, at `/metrics`": list(service.registry.collect()),
+        "Of a pipeline, with `--metrics-port`": list(families(Progress())),
+    }
+    lines = ["# Metrics", "", "In the form of Prometheus. Counters end in `_total` there.", ""]
+    for title, found in parts.items():
+        lines += [f"## {title}", "", "| metric | type | meaning |", "| --- | --- | --- |"]
+        lines += [f"| `{each.name}` | {each.type} | {each.documentation} |" for each in found]
+        lines.append("")
+    return "\n".join(lines)
+
+
+REMEDIES = {
+    "RankcastError": "Catch it to catch all of them.",
+    "InputError": "Read the column, the row and what was expected; mend the rows and call again.",
+    "SettingError": "Mend the setting; the text has the nearest known name.",
+    "FunctionError": "Mend the function: it must return one finite number a row, for any distance.",
+    "InterruptedEngineError": "Load the last snapshot. A `Shard` does so by itself.",
+    "NestedCallError": "Call the engine after the call that runs has returned.",
+    "SnapshotError": "Take another copy; a damaged snapshot is never loaded in part.",
+    "JournalError": "Restore a copy of the directory, or open with `accept_loss=True`.",
+    "ShardError": "Close the other process, or open the directory with the engine it was made for.",
+    "StaleTokenError": "Ask the shard for its token, and offer the batch after that one.",
+    "ServiceError": "`status`, `column`, `row` and `hint` say what the service refused.",
+    "MissingExtraError": "Install the extra that the text names.",
+}
+
+
+def errors() -> str:
+    """Every error, what it means and what to do, from the classes."""
+    from rankcast import errors as module  # noqa: PLC0415
+
+    lines = [
+        "# Errors",
+        "",
+        "Every error says what is wrong, often why (`detail`), and what to do (`hint`): each on a line of "
+        "its own, and as an attribute. A call that raises an `InputError` has changed nothing.",
+        "",
+        "| error | is a | what it means | what to do |",
+        "| --- | --- | --- | --- |",
+    ]
+    for cls in _errors(module):
+        bases = ", ".join(f"`{base.__name__}`" for base in cls.__bases__)
+        what = " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].split())
+        lines.append(f"| `{cls.__name__}` | {bases} | {what} | {REMEDIES[cls.__name__]} |")
+    return "\n".join([*lines, "", "The command `rankcast` prints the same and exits with 2.", ""])
+
+
+def _errors(module: Any) -> Iterator[type[BaseException]]:
+    for _, cls in inspect.getmembers(module, inspect.isclass):
+        if issubclass(cls, BaseException) and cls.__module__ == module.__name__:
+            yield cls

@@ -1,0 +1,114 @@
+"""The front table: a task a row, our time, the best system beside it and the best plain program.
+
+Made from the newest records of `rankcast.bench.cases.front`. Where somebody else is faster the row stays, and
+its factor is below 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rankcast.bench.records import DIRTY, Measurement, Record
+
+OURS, PLAIN = "rankcast", "Numba, "
+HEADINGS = ("task", "rankcast", "best system", "times faster", "best plain program", "times faster")
+_SCALES = ((1.0, "s"), (1e3, "ms"), (1e6, "µs"), (1e9, "ns"))
+_TASKS = {
+    "front.range": "10 best of a range, {subscriptions:,} ranges, batches of {batch:,}",
+    "front.matching": "20 best of {subscriptions:,} subscriptions, {shape}",
+    "front.covering": "is it covered? {first:,} {boxes} boxes, {attributes} attributes",
+    "front.nearest": "10 nearest of {objects:,} for cars, {side:,.0f} km, every {step} s",
+    "front.skyline": "skyline of {objects:,} for cars, {distribution}, every second",
+}
+_SHAPES = {
+    "A": "intervals A (some match)",
+    "B": "intervals B (many match)",
+    "C": "intervals C (few match)",
+    "dense 2": "boxes of 2 attributes, dense",
+    "sparse 2": "boxes of 2 attributes, sparse",
+    "dense 4": "boxes of 4 attributes, dense",
+    "sparse 4": "boxes of 4 attributes, sparse",
+}
+
+
+class Row(NamedTuple):
+    """One task; a factor is the other's time a unit of work over ours."""
+
+    task: str
+    ours: str
+    system: str
+    system_factor: float | None
+    plain: str
+    plain_factor: float | None
+    systems: int
+    memory: int | None
+
+
+def rows(records: Iterable[Record]) -> list[Row]:
+    """The rows, by family and in the order in which they were measured."""
+    order = list(_TASKS)
+    chosen = [record for record in records if record.case in _TASKS]
+    return [_row(record) for record in sorted(chosen, key=lambda each: order.index(each.case))]
+
+
+def _row(record: Record) -> Row:
+    given = {**record.parameters}
+    if "shape" in given:
+        given["shape"] = _SHAPES[given["shape"]]
+    ours = next(each for each in record.contenders if each.name == OURS)
+    others = [each for each in record.contenders if each.name != OURS]
+    plain = [each for each in others if each.name.startswith(PLAIN)]
+    systems = [each for each in others if each not in plain]
+    best, best_factor = _best(ours, systems)
+    short, short_factor = _best(ours, plain)
+    return Row(
+        _TASKS[record.case].format(**given), f"{_duration(_unit(ours))}/{record.unit}", best, best_factor,
+        short.removeprefix(PLAIN), short_factor, len(systems), ours.bytes,
+    )  # fmt: skip
+
+
+def _unit(measured: Measurement) -> float:
+    return measured.median / measured.work
+
+
+def _best(ours: Measurement, others: Sequence[Measurement]) -> tuple[str, float | None]:
+    if not others:
+        return "", None
+    best = min(others, key=_unit)
+    return best.name, _unit(best) / _unit(ours)
+
+
+def _duration(seconds: float) -> str:
+    factor, unit = next((scale for scale in _SCALES if seconds * scale[0] >= 1), _SCALES[-1])
+    return f"{significant(seconds * factor)} {unit}"
+
+
+def significant(value: float) -> str:
+    """Three digits of a number."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}".rstrip(".")
+
+
+def markdown(records: Sequence[Record]) -> str:
+    """The table, and whence it is; empty without records."""
+    found = rows(records)
+    if not found:
+        return ""
+    chosen = [record for record in records if record.case in _TASKS]
+    lines = [f"| {' | '.join(HEADINGS)} |", f"|{' --- |' * len(HEADINGS)}"]
+    for row in found:
+        factors = [
+            "" if each is None else significant(each) for each in (row.system_factor, row.plain_factor)
+        ]
+        cells = (row.task, row.ours, row.system or "none that ends", factors[0], row.plain, factors[1])
+        lines.append(f"| {' | '.join(cells)} |")
+    machine = chosen[-1].machine
+    commits = sorted(
+        {
+            (record.commit or "")[:10] + (DIRTY if (record.commit or "").endswith(DIRTY) else "")
+            for record in chosen
+        }
+    )
+    days = sorted({record.at[:10] for record in chosen})
+    source = f"{machine['cpu']}, {machine['cores']} cores, {' and '.join(days)}, commit {', '.join(commits)}"
+    return "\n".join([*lines, "", f"One thread each; {source}."])

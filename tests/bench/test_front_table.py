@@ -1,0 +1,59 @@
+"""The front table has a row a task, the best of others beside us, and a factor below 1 where we lose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rankcast.bench import front
+from rankcast.bench.cases import front as cases
+from rankcast.bench.cases import load
+from rankcast.bench.records import Measurement, Record
+from tests.bench.test_records import record
+
+
+def measured(name: str, seconds: float, work: int = 10) -> Measurement:
+    return Measurement(name=name, work=work, seconds=[seconds] * 3, first_seconds=1.0, compile_seconds=0.0)
+
+
+def made(case: str, parameters: dict[str, Any], *contenders: Measurement) -> Record:
+    return record(
+        case=case, parameters=parameters, contenders=list(contenders), size="full", baseline="rankcast"
+    )
+
+
+RANGE = {"subscriptions": 10_000, "objects": 10_000, "k": 10, "batch": 1_000}
+
+
+def test_the_best_of_others_stands_beside_us() -> None:
+    others = (
+        measured("DuckDB", 8.0),
+        measured("PostgreSQL", 2.0, work=5),
+        measured("Numba, all lists anew", 0.5),
+    )
+    [row] = front.rows([made("front.range", RANGE, measured("rankcast", 1.0), *others)])
+    assert (row.system, row.system_factor, row.systems) == ("PostgreSQL", 4.0, 2)
+    assert (row.plain, row.plain_factor) == ("all lists anew", 0.5)
+    assert row.ours == "100 ms/event"
+    assert row.task == "10 best of a range, 10,000 ranges, batches of 1,000"
+
+
+def test_a_task_without_systems_says_so_and_others_are_no_rows() -> None:
+    alone = made("front.range", RANGE, measured("rankcast", 1.0), measured("Numba, threshold scan", 3.0))
+    text = front.markdown([alone, made("matching.one", {}, measured("auto", 1.0))])
+    assert "| none that ends |  | threshold scan | 3.00 |" in text
+    assert text.count("\n| 10 best") == 1
+    assert front.markdown([]) == ""
+
+
+@pytest.mark.parametrize("size", ["small", "full"])
+def test_every_front_case_has_words_for_its_tasks(size: str) -> None:
+    found = {name: case for name, case in load().items() if name.startswith("front.")}
+    assert set(found) == set(front._TASKS)
+    for name, case in found.items():
+        for parameters in case.parameters(size):
+            [row] = front.rows([made(name, parameters, measured(cases.OURS, 1.0))])
+            assert "{" not in row.task
+    assert all(name.startswith(front.PLAIN) for name in cases.PLAIN)
+    assert cases.OURS == front.OURS
