@@ -47,7 +47,7 @@ def dear(attributes: Any, distance: Any) -> Any:
 ENGINES = [
     RangeTopK(),
     RangeTopK(over=["x", "z"], by="price", k=3, order="desc", max_k=9, nulls="keep", sides="upper"),
-    RangeTopK(lists=False, method="dense", epsilon=0.5, tuning={"sketch": 4}),
+    RangeTopK(lists=False, method="dense", epsilon=0.5),
     CoveringTable(over="a"),
     CoveringTable(over=["a", "b"], graph="full", index="zcurve", extra="ignore"),
     CoveringTable(over=["a"], merge=0.25),
