@@ -14,7 +14,7 @@ export NUMBA_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rankcast
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo live console test test-all test-deep test-faults test-service test-browser soak test-nojit test-numba-oldest test-baseline test-wheel test-spark-wheel test-spark-oldest test-spark-newest test-kafka test-tables test-cluster jars pack check docs bench bench-compare bench-front peers peers-lucene wheel requirements warm clean
+.PHONY: help demo live console test test-all test-deep test-faults test-service test-browser soak test-nojit test-numba-oldest test-baseline test-wheel sdist release-check test-spark-wheel test-spark-oldest test-spark-newest test-kafka test-tables test-cluster jars pack check docs bench bench-compare bench-front peers peers-lucene wheel requirements warm clean
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -154,6 +154,16 @@ test-wheel: wheel  ## install that wheel into an empty environment and see that 
 	@$(WHEEL)/installed/bin/python -m pip check
 	@chmod -R a-w $(WHEEL)/installed/lib/python*/site-packages/rankcast
 	@cd / && env -i HOME=/dev/null $(CURDIR)/$(WHEEL)/installed/bin/python -I $(CURDIR)/tests/house/first_calls.py
+
+# From what is committed: nothing that lies about gets in.
+sdist: $(READY)  ## build the source distribution of the last commit into dist/
+	@rm -rf out/sdist dist/*.tar.gz && mkdir -p out/sdist dist && git archive HEAD | tar x -C out/sdist
+	@cd out/sdist && $(CURDIR)/$(BIN)/python -c 'from setuptools import build_meta; build_meta.build_sdist("$(CURDIR)/dist")' > /dev/null
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir out/sdist/wheel dist/*.tar.gz
+
+release-check: wheel  ## wheel, sdist, metadata, licences of what is built in; a bill of materials (CycloneDX) beside them
+	@$(MAKE) --no-print-directory sdist
+	@$(BIN)/python -m tests.house.release dist --bill dist/rankcast.cdx.json
 
 # Spark's executors get no home, and a cache of kernels that is empty and must stay so.
 test-spark-wheel: wheel  ## the same on executors of Spark: every engine's stream, restarts too

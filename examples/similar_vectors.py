@@ -104,7 +104,7 @@ class SimilarVectors(ListEngine):
     def _columns(self) -> list[Column]:
         return [self._vector]
 
-    def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
+    def _slot_values(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
         return {"unit": units(batch["vector"], "subscriptions")} if "vector" in batch else {}
 
     def _lists(self, rows: Rows) -> Lists:

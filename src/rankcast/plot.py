@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankcast.errors import required
+from rankcast.errors import InputError, required
 from rankcast.moving.plot import label, words, zone
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ def influence(engine: RangeTopK, item: Any, *, figure: Any = None) -> Any:
     subscription space, a point (lo, hi) a subscription, those that list the object in colour, and the tiles
     that reach exactly them. At most 5,000 subscriptions are drawn.
     """
+    if not hasattr(engine, "influence"):
+        what = f"{type(engine).__name__} has no influence regions"
+        raise InputError(what, where="influence", expected="RangeTopK")
     region = engine.influence(item)
     figure = figure or _figure()
     left, right = figure.subplots(1, 2)

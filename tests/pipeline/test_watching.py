@@ -169,8 +169,12 @@ def test_a_live_table_on_a_terminal() -> None:
             "[FAILED]\nTraceback (most recent call last):\nrankcast.errors.InputError: column is bad\n",
             "the pipeline has stopped: column is bad",
         ),
+        (
+            "[FAILED]\nrankcast.errors.InputError: column is bad\nDetail: Row 3.\nHint: Mend it.\n",
+            "the pipeline has stopped: column is bad\nDetail: Row 3.\nHint: Mend it.",
+        ),
         ("[PATH_NOT_FOUND] Path does not exist: a. SQLSTATE: 1", "Spark says: Path does not exist: a."),
     ],
 )
-def test_what_spark_says_in_one_line(text: str, told: str) -> None:
+def test_what_spark_says_in_a_few_lines(text: str, told: str) -> None:
     assert str(explained(text)) == told

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.core import locking, snapshot
+from rankcast.core import locking, snapshot, written
 from rankcast.core.locking import Turn
 from rankcast.core.spec import Clock, Late, Reading, Spec
 from rankcast.errors import FunctionError, InputError, RankcastError, SnapshotError
@@ -52,6 +52,9 @@ def no_nan(name: str, scores: Floats) -> Floats:
 
 ID = Column("id", Kind.ID)
 IDS = Reading(Form([ID]), "ids")  # of calls that take ids alone
+
+
+EXTRA = 'Otherwise leave it out, or make the engine with extra="ignore".'  # of a column that is not known
 
 
 class Part(Protocol):
@@ -178,7 +181,10 @@ class Engine(ABC):
             InputError: a column is missing, unknown or of a wrong type.
         """
         form, where = self.reads(call)
-        read.check_columns(columns, form, where=where, extra=self._extra)
+        try:
+            read.check_columns(columns, form, where=where, extra=self._extra)
+        except InputError as error:
+            raise self._advised(error) from error.__cause__
         return tuple(form)
 
     def __len__(self) -> int:
@@ -188,8 +194,7 @@ class Engine(ABC):
         return True  # also an engine without subscriptions is one
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name}={value!r}" for name, value in self._configuration.items() if value)
-        return f"{type(self).__name__}({told})"
+        return f"{written.call(self, self._configuration)}  # {self._counts()}"
 
     @property
     def in_doubt(self) -> bool:
@@ -269,6 +274,10 @@ class Engine(ABC):
 
     # Helpers for subclasses
 
+    def _counts(self) -> str:
+        """How much there is, for people."""
+        return written.counts(subscriptions=len(self))
+
     def _accepted(
         self,
         commands: Iterable[Command | tuple[str, Any]],
@@ -321,7 +330,28 @@ class Engine(ABC):
             turn.sealed, turn.own = True, False
 
     def _read(self, rows: Any, columns: Iterable[Column], where: str) -> Batch:
-        return read.read(rows, columns, where=where, extra=self._extra)
+        try:
+            return read.read(rows, columns, where=where, extra=self._extra)
+        except InputError as error:
+            raise self._advised(error) from error.__cause__
+
+    def _advised(self, error: InputError) -> InputError:
+        """The same error; of a column that is not known, with what to do: another call, or `extra`."""
+        if error.column is None or not error.predicate.startswith("unknown column"):
+            return error
+        readings = [(call, self.reads(call)) for call in self.calls]
+        takers = [
+            call for call, (form, where) in readings if where != error.where and error.column in form.known
+        ]
+        hints = [error.hint] if error.hint else []
+        if takers:
+            hints.append(f'Rows with "{error.column}" are for {takers[0]}.')
+        hints.append(EXTRA)
+        advised = InputError(
+            error.predicate, where=error.where, expected=error.expected, hint=" ".join(hints)
+        )
+        advised.column = error.column
+        return advised
 
     def _find_one(self, slots: Slots, value: Any, where: str) -> int:
         """The row of one id, which must be live."""

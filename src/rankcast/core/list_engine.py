@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.core import locking
+from rankcast.core import locking, written
 from rankcast.core.engine import ID, IDS, Command, Engine, Refused
 from rankcast.core.spec import LISTS, Axes, Reading, load
 from rankcast.errors import InputError
@@ -28,7 +28,7 @@ K = Column("k", Kind.COUNT, required=False, nullable=True)
 class ListEngine(Engine):
     """An engine that keeps a ranked result per subscription.
 
-    A subclass provides `_columns` (of subscriptions), `_event_form` (of events), `_fields` (the values of
+    A subclass provides `_columns` (of subscriptions), `_event_form` (of events), `_slot_values` (those of
     subscriptions by slot column), `_publish`, `_lists` (current results of rows) and `_items` (the slots that
     items live in), and may act on `_entered`,
     `_amending`/`_amended` and `_leaving`; one that can compare results without listing them has `_held` and
@@ -48,7 +48,7 @@ class ListEngine(Engine):
         """The columns of subscriptions beside `id` and `k`."""
 
     @abstractmethod
-    def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
+    def _slot_values(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
         """Checked values by slot column; `rows` of live subscriptions if they are amended, else None.
 
         A column of an amendment that is absent keeps what the slots hold.
@@ -209,7 +209,7 @@ class ListEngine(Engine):
         batch = self._read(rows, self._form, "subscriptions")
         self._subscriptions.require_new(batch.ids, where="subscriptions")
         default = {"k": np.zeros((), np.int64)} if self.takes_k else {}
-        fields = {**default, **self._own_k(batch), **self._fields(batch, None)}
+        fields = {**default, **self._own_k(batch), **self._slot_values(batch, None)}
         self._begin()
         fresh = self._subscriptions.add(batch.ids)
         self._write(fresh, fields)
@@ -231,7 +231,7 @@ class ListEngine(Engine):
         """The rows of subscriptions that are to change, and their values by slot column."""
         batch = self._read(rows, self._amended_form, "subscriptions")
         changed = np.ascontiguousarray(self._subscriptions.require(batch.ids, where="subscriptions"))
-        return changed, {**self._own_k(batch), **self._fields(batch, changed)}
+        return changed, {**self._own_k(batch), **self._slot_values(batch, changed)}
 
     def _change(self, changed: Rows, fields: Mapping[str, NDArray[Any]]) -> Changes:
         """Give subscriptions other values; what has become of their results."""
@@ -300,6 +300,9 @@ class ListEngine(Engine):
         where = together(rows)
         for name, values in fields.items():
             self._subscriptions[name][where] = values
+
+    def _counts(self) -> str:
+        return written.counts(subscriptions=len(self), items=len(self._items))
 
     def _ids(self, ids: Any) -> Ids:
         return read.read_ids(ids, where="ids")

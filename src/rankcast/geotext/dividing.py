@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from rankcast.geotext.limits import NAMES
+from rankcast.geotext.phrases import PHRASES, WantedPhrases
 from rankcast.geotext.vectors import VECTOR
 from rankcast.geotext.vocabulary import VectorEntries, Vectors
 from rankcast.structures.arrays import ranges
@@ -62,4 +63,16 @@ def _limits(other: Any, rows: Rows) -> dict[str, Any]:
         for chosen in (conditions.weight > 0, conditions.weight < 0)
     ]
     values = [np.where(np.isinf(radius), np.nan, radius), limits.score[rows], *kept, limits.since[rows]]
-    return dict(zip(NAMES, values, strict=True))
+    found = dict(zip(NAMES, values, strict=False))
+    return found if interests.phrases is None else {**found, PHRASES.name: _phrases(other, rows)}
+
+
+def _phrases(other: Any, rows: Rows) -> WantedPhrases:
+    """The phrases of subscriptions, by the names of their words."""
+    words, ends = list[int](), list[list[int]]()
+    for row in rows.tolist():
+        ends.append([])
+        for phrase in other._interests.phrases.phrases_of(row):
+            words += phrase
+            ends[-1].append(len(words))
+    return WantedPhrases(other._terms.slots.ids_at(np.array(words, np.int32)), ends)

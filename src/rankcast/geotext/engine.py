@@ -316,7 +316,7 @@ class GeoTextTopK(ListEngine):
         more += [limits.SINCE] if self._timed else []
         return [*PLACE, terms, *dense, ALPHA, *limits.COLUMNS, *more]
 
-    def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, Any]:
+    def _slot_values(self, batch: Batch, rows: Rows | None) -> dict[str, Any]:
         fields: dict[str, Any] = read_places(batch, self._plain_frame, "subscriptions")
         limits.read_words(batch, self._analyzer)
         if "terms" not in batch and rows is None:
@@ -365,7 +365,7 @@ class GeoTextTopK(ListEngine):
     def _amend(self, rows: Any) -> Changes:
         batch = self._read(rows, self._amendments, "subscriptions")
         changed = np.ascontiguousarray(self._slots.require(batch.ids, where="subscriptions"))
-        fields, live = self._fields(batch, changed), self._live
+        fields, live = self._slot_values(batch, changed), self._live
         if "k" in batch:
             fields["k"] = batch["k"]
         registered = self._in_order(changed) if changed.size > 1 else changed

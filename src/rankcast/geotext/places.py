@@ -102,7 +102,7 @@ def _extremes(turn: Callable[[float], float], low: float, high: float, top: floa
 
 def _four_numbers(bounds: Sequence[float] | None) -> tuple[float, float, float, float]:
     try:
-        west, south, east, north = (float(value) for value in bounds or ())
+        west, south, east, north = (float(value) for value in (() if bounds is None else bounds))
     except (TypeError, ValueError, OverflowError) as error:
         raise _bad_bounds(bounds) from error
     return west, south, east, north

@@ -221,7 +221,7 @@ class MovingEngine(ListEngine):
     def _columns(self) -> list[Column]:
         return [*PLACE, *boxes.columns(self._over)]
 
-    def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
+    def _slot_values(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
         held = None if rows is None else Boxes(self._slots["lower"][rows], self._slots["upper"][rows])
         filters = boxes.read(batch, self._over, held, where="subscriptions")
         place = {name: batch[name] if name in batch else self._slots[name][rows] for name in ("x", "y")}

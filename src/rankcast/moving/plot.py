@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.errors import MissingExtraError, brief, shown
+from rankcast.errors import InputError, MissingExtraError, brief, shown
 
 BLUE, ORANGE, GREY, GREEN = "#2b6cb0", "#dd6b20", "#a0aec0", "#2f855a"
 POLYGON_MARGIN = 1.3
@@ -121,6 +121,9 @@ def zone(engine: Any, subscription: Any, *, track: Any = None, figure: Any = Non
     skyline in the plane: the polygon within which it is the same, and impact regions. `track` are places
     (n, 2) that the query went through.
     """
+    if not hasattr(engine, "zones"):
+        what = f"{type(engine).__name__} has no zones"
+        raise InputError(what, where="zone", expected="MovingTopK or MovingSkyline")
     view = engine.view(subscription)
     figure = figure or _figure()
     axes = figure.subplots()

@@ -126,6 +126,14 @@ class Weighted:
     lam: float | None = None
     offset: float = 0.0
 
+    def __repr__(self) -> str:
+        given = (
+            [] if self.w is None and self.lam is None else [repr(None if self.w is None else list(self.w))]
+        )
+        given += [] if self.lam is None else [repr(self.lam)]
+        given += [f"offset={self.offset}"] if self.offset else []
+        return f"scoring.{self.name}({', '.join(given)})"
+
     def __call__(self, attributes: Floats, distance: Floats) -> Floats:
         """The scores of objects."""
         attributes = attributes + self.offset if self.offset else attributes
@@ -199,6 +207,12 @@ class Function:
 
     f: Callable[[Floats, Floats], Any]
     falling: Falling = ()
+
+    def __repr__(self) -> str:
+        name = getattr(self.f, "__name__", "")
+        f = name if name.isidentifier() else "f"
+        falling = self.falling if self.falling == "all" else list(self.falling)
+        return f"scoring.function({f}, falling={falling!r})" if falling else f
 
     def __call__(self, attributes: Floats, distance: Floats) -> Floats:
         """The scores of objects. What `f` is given it may write into."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from rankcast.core.engine import EXTRA
 from rankcast.core.spec import Input
 from rankcast.errors import InputError
 from rankcast.pipeline import sources
@@ -363,7 +364,8 @@ def _refused(
         hint = f'Its analyzer makes the terms: columns = {{ text = "{source.text.column}" }}.'
         return document.mistake((source.name, "text"), what, hint=hint)
     if "unknown column" in error.what:
-        hint = f'{hint + " " if hint else ""}With extra = "ignore" in [engine] further columns are left out.'
+        near = (hint or "").removesuffix(EXTRA)
+        hint = f'{near}With extra = "ignore" in [engine] further columns are left out.'
     key = (source.name, "columns", error.column or "")
     detail = f"The source has: {', '.join(given.names)}."
     return document.told(key, f"{engine.kind}: {error.what}", detail=detail, hint=hint)

@@ -23,7 +23,7 @@ from rankcast.pipeline.sinks import Tell
 from rankcast.pipeline.sources import SEQ
 from rankcast.pipeline.toml_reader import PipelineError, local, veiled
 
-_OURS = re.compile(r"rankcast(?:\.\w+)*\.\w+Error: (.+)")
+_OURS = re.compile(r"rankcast(?:\.\w+)*\.\w+Error: (.+)(?:\n *Detail: (.+))?(?:\n *Hint: (.+))?")
 _PYTHON = re.compile(
     r"Traceback \(most recent call last\):\n.*?^ *(\w[\w.]*(?:Error|Exception)\b[^\n]*)", re.S | re.M
 )
@@ -47,7 +47,7 @@ _JARS = 'Name its package in [spark], for example jars.packages = "group:artifac
 
 @contextmanager
 def told(hidden: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Let errors of Spark's come out as one line, without what is hidden; all others pass."""
+    """Let errors of Spark's come out as what, detail and hint, without what is hidden; all others pass."""
     try:
         yield
     except RankcastError:
@@ -67,7 +67,8 @@ def explained(text: str) -> PipelineError:
     """What matters of a text of Spark's: our own word inside it, that of Python, or its first line."""
     ours, python = _OURS.search(text), _PYTHON.search(text)
     if ours is not None:
-        return PipelineError(f"the pipeline has stopped: {ours[1].strip()}")
+        detail, hint = (part and part.strip() for part in ours.groups()[1:])
+        return PipelineError(f"the pipeline has stopped: {ours[1].strip()}", detail=detail, hint=hint)
     file = _file(text)
     if file is not None:
         return file

@@ -261,7 +261,7 @@ class RangeTopK(ListEngine):
     def _columns(self) -> list[Column]:
         return boxes.columns(self._over)
 
-    def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
+    def _slot_values(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
         whole = rows is None or all(column.name in batch for column in self._ends)
         held = None if whole or rows is None else self._state.boxes(rows)
         found = boxes.read(batch, self._over, held, where="subscriptions")
@@ -293,7 +293,7 @@ class RangeTopK(ListEngine):
         batch = self._read(rows, self._form, "subscriptions")
         self._subscriptions.refuse_duplicates(batch.ids, where="subscriptions")
         own = self._own_k(batch).get("k", np.zeros(batch.size, np.int64))
-        found = self._fields(batch, None)
+        found = self._slot_values(batch, None)
         k = np.where(own > 0, own, self._k)
         lists = self._lists_method.preview(boxes.Boxes(found["lo"], found["hi"]), k)
         subscription = schema.arrow(select(batch.ids, lists.subscription))

@@ -344,9 +344,9 @@ class Slots(IdStore):
             return np.full(ids.size, hashing.FREE, np.int32)
         if self.kind != ids.kind:
             expected = f"{_WORDS[self.kind]}, as in the calls before"
-            raise InputError(
-                f"holds {_WORDS[ids.kind]}", where=where, column=column, row=0, expected=expected
-            )
+            told = f"holds {_WORDS[ids.kind]}"
+            hint = f"All ids of one role are of one kind: turn these into {_WORDS[self.kind]}."
+            raise InputError(told, where=where, column=column, row=0, expected=expected, hint=hint)
         rows: Rows = hashing.find(self._arrays["table"], self._keys(), keys_of(ids, self.seed))
         return rows
 

@@ -23,6 +23,7 @@ FEW = 1024  # rows up to which numbers are read together: beyond, a copy costs m
 _OWN = (list, tuple, np.ndarray)  # sequences beyond doubt
 _SIMPLE: list[set[Any]] = [{str}, {list}, {float, type(None)}, {str, type(None)}]  # as they should be
 _MIXED = "values of one kind"
+_ONE_KIND = "Turn all of them into strings, or all into numbers."
 _EXPECTED = {Kind.ID: "integers or strings, one kind in all rows"}
 _GROUPS = {
     "truths": (bool, np.bool_),
@@ -102,7 +103,7 @@ def _unboxed(values: Any, name: Any, where: str, known: Column | None) -> Any:
         first = next(row for row, group in enumerate(groups) if group)
         row = next(row for row, group in enumerate(groups) if group not in (groups[first], None))
         what, expected = _mixed(values[first], values[row], known)
-        raise InputError(what, where=where, column=str(name), row=row, expected=expected)
+        raise InputError(what, where=where, column=str(name), row=row, expected=expected, hint=_ONE_KIND)
     if any(issubclass(kind, np.generic) for kind in kinds):
         return list(map(_plain_value, values))
     return values
@@ -172,8 +173,9 @@ def _no_column(values: Any, name: Any, where: str, known: Column | None, error: 
         row, what, expected = None, "cannot be read", "a sequence" if known is None else known.kind.value
     if isinstance(error, UnicodeError):
         what, expected = "holds text that is not valid Unicode", "text without lone surrogates"
+    hint = _ONE_KIND if "of different kinds" in what else None
     return InputError(
-        what, where=where, column=str(name), row=row, expected=expected, detail=named_reason(error)
+        what, where=where, column=str(name), row=row, expected=expected, detail=named_reason(error), hint=hint
     )
 
 

@@ -46,6 +46,15 @@ def test_a_content_driven_network(tmp_path: Path, capsys: pytest.CaptureFixture[
     told = capsys.readouterr().out.splitlines()
     assert code == 0
     assert "lists exact at the end: 16 of 16 runs; subscribers checked: 40 of 40, 80 of 80" in told
+    conclusion = told[told.index("") + 1 :]
+    assert told[0] == "bytes between brokers an update, 80 subscriptions, k = 3"
+    assert [line.split()[0] for line in told[1:5]] == ["unicast", "relax", "sparse", "sparse(1)"]
+    assert max(line.count("█") for line in told[1:5]) == 40
+    assert len(told) == 6 + len(conclusion)
+    assert len(conclusion) <= 5
+    assert conclusion[0].startswith("least: sparse")
+    assert conclusion[1].startswith("from 40 to 80 subscriptions and 1 to 3 k, times: unicast ")
+    assert ": figures.csv has all 16 rows; traffic-by-" in conclusion[-1]
     rows = figures(out)
     assert len(rows) == 16
     assert all(row["exact_lists"] == "True" for row in rows)
@@ -55,8 +64,11 @@ def test_a_content_driven_network(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert all((out / name).read_bytes().startswith(b"\x89PNG") for name in plots)
 
 
-def test_an_acyclic_network(tmp_path: Path) -> None:
+def test_an_acyclic_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out = simulate(tmp_path, 'network = "acyclic"\n' + SMALL)
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "entries a routing table, 80 subscriptions, k = 3"
+    assert told[4].startswith("least: covering, ")
     assert code == 0
     rows = figures(out)
     assert [row["method"] for row in rows] == ["no covering", "covering"] * 4

@@ -1,4 +1,4 @@
-"""`rankcast simulate FILE.toml`: a network experiment, its figures as a table, and plots."""
+"""`rankcast simulate FILE.toml`: a network experiment, its figures as a table, plots and a conclusion."""
 
 from __future__ import annotations
 
@@ -79,19 +79,53 @@ def _write(experiment: Experiment, rows: list[Row]) -> None:
         writer.writerows(rows)
 
 
+MEASURES = {
+    "content": ("overlay_bytes", "bytes between brokers an update"),
+    "acyclic": ("table_entries", "entries a routing table"),
+    "lossy": ("extra_bytes", "bytes to notice and mend what was lost"),
+}
+BAR = 40  # characters of the longest bar
+
+
 def _lines(experiment: Experiment, rows: list[Row], drawn: list[Path]) -> Iterator[str]:
-    """What came out, for people: a line a run, then where the files are."""
-    shown = {
-        "content": ["messages", "server_bytes", "overlay_bytes", "ip_bytes", "received", "redundancy"],
-        "acyclic": ["subscribe_messages", "unsubscribe_messages", "table_entries", "event_hops", "received"],
-        "lossy": ["messages", "tile_bytes", "lost", "gaps", "asked", "extra_bytes", "extra_share"],
-    }[experiment.network]
-    yield f"{'subscriptions':>13} {'k':>4}  {'method':<18}" + "".join(f"{name:>22}" for name in shown)
-    for row in rows:
-        cells = "".join(f"{_number(row.get(name)):>22}" for name in shown)
-        yield f"{row['subscriptions']:>13,} {row['k']:>4}  {row['method']:<18}{cells}"
+    """What came out, for people: bars of the largest setting, and a conclusion of at most five lines."""
+    name, words = MEASURES[experiment.network]
+    last = [row for row in rows if all(row[key] == rows[-1][key] for key in ("subscriptions", "k"))]
+    first = [row for row in rows if all(row[key] == rows[0][key] for key in ("subscriptions", "k"))]
+    yield f"{words}, {last[0]['subscriptions']:,} subscriptions, k = {last[0]['k']}"
+    most = max(row[name] for row in last)
+    for row in last:
+        bar = "█" * max(1, round(BAR * row[name] / most)) if row[name] else ""
+        yield f"  {row['method']:<18}{_number(row[name]):>12}  {bar}"
+    yield ""
+    yield from _best(last, name)
+    yield from _growth(first, last, name)
     yield from _verdict(rows)
-    yield f"{experiment.out}: {', '.join([FIGURES, *(path.name for path in drawn)])}"
+    files = ", ".join(path.name for path in drawn)
+    yield f"{experiment.out}: {FIGURES} has all {len(rows):,} rows; {files}"
+
+
+def _best(rows: list[Row], name: str) -> Iterator[str]:
+    """Which method takes least, and how much less than the one that takes most."""
+    least, most = min(rows, key=lambda row: row[name]), max(rows, key=lambda row: row[name])
+    if most is not least and least[name]:
+        times = f"{most[name] / least[name]:,.3g} times"
+        yield f"least: {least['method']}, {_number(least[name])}; {most['method']} takes {times} as much"
+
+
+def _growth(first: list[Row], last: list[Row], name: str) -> Iterator[str]:
+    """By how much each method grows from the smallest setting to the largest."""
+    before, after = first[0], last[0]
+    keys = [key for key in ("subscriptions", "k") if before[key] != after[key]]
+    if not keys:
+        return
+    span = " and ".join(f"{before[key]:,} to {after[key]:,} {'k' if key == 'k' else key}" for key in keys)
+    grown = [
+        f"{two['method']} {two[name] / one[name]:,.3g}"
+        for one, two in zip(first, last, strict=True)
+        if one[name]
+    ]
+    yield f"from {span}, times: {', '.join(grown)}"
 
 
 def _verdict(rows: list[Row]) -> Iterator[str]:
