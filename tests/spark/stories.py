@@ -330,6 +330,7 @@ def geotext_living(seed: int, *, count: int = 4, size: int = 24, refusals: bool 
         if teller.rng.random() < 0.3:
             op, name = teller.command("subscriptions", [f"s{i}" for i in range(6)], SUBSCRIBING)
             wanted = {"since": teller.pick([None, moment(clock)]), "must": teller.pick([None, [WORDS[0]]])}
+            wanted["phrases"] = teller.pick([None, None, [" ".join(WORDS[:2])]])
             place = {"x": teller.number(), "y": teller.number(), "text": words()}
             return "subscriptions", {"op": op, "id": name, **place, **wanted}
         clock += int(teller.rng.integers(0, 2))
@@ -365,7 +366,14 @@ def geotext_living(seed: int, *, count: int = 4, size: int = 24, refusals: bool 
             "time": time,
             "until": time,
         },
-        "subscriptions": {"id": TEXT, **PLACE, "text": TEXT, "since": time, "must": pa.list_(TEXT)},
+        "subscriptions": {
+            "id": TEXT,
+            **PLACE,
+            "text": TEXT,
+            "since": time,
+            "must": pa.list_(TEXT),
+            "phrases": pa.list_(TEXT),
+        },
     }
     settings: dict[str, Any] = {
         "bounds": (0, 0, 6, 6),
@@ -373,6 +381,7 @@ def geotext_living(seed: int, *, count: int = 4, size: int = 24, refusals: bool 
         "duplicates": "edit",
         "per_source": 1,
         "distinct": True,
+        "phrases": True,
     }
     span = timedelta(seconds=20 if refusals else 2000)
     make = partial(GeoTextTopK, **settings, window=span, analyzer={"language": None})
