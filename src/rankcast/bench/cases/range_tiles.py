@@ -165,7 +165,7 @@ COMING: Grid = {"objects": [10_000], "k": [10], "over": ["x"], "subscriptions": 
 @case(
     "range-topk.subscribe-after",
     small={**COMING, "objects": [1_000], "subscriptions": [5_000], "over": ["x", "xz"]},
-    full={**COMING, "over": ["x", "xz"], "subscriptions": [400_000]},
+    full={**COMING, "over": ["x", "xz"], "subscriptions": [400_000, 1_000_000]},
     seed=61,
     unit="subscription",
     runs=25,

@@ -108,7 +108,7 @@ def publish(parameters: Parameters, rng: np.random.Generator) -> Trial:
     small={"objects": [1_000], "subscriptions": [2_000], "k": [10], "batch": [1, 200]},
     full={
         "objects": [10_000],
-        "subscriptions": [10_000, 100_000, 1_000_000],
+        "subscriptions": [10_000, 100_000, 1_000_000, 2_000_000],
         "k": [10],
         "batch": [1, 100, 1_000, 10_000],
     },
