@@ -4,7 +4,9 @@ After Chen, Cong, Cao and Tan. A subscription is listed in several cells that to
 the path from the root to its leaf, the three neighbours at every level, and the leaf. For each it has the
 least cosine that a message there needs. A message looks into the cells that hold it, one a level, and merges
 the posting lists of its terms in each of them, a subscription at a time: the lists are in order of
-subscriptions.
+subscriptions, and a heap of cursors tells which comes next.
+
+Cells are chosen by data: the quadtree halves subscriptions, not the space, along either axis.
 """
 
 from __future__ import annotations
@@ -36,10 +38,12 @@ from rankcast.geotext.kernels.score import (
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.structures.distance import EUCLIDEAN, distance
+from rankcast.structures.heap import pop, push
 from rankcast.structures.jit import EXACT
 from rankcast.tables.schema import Bools
 
 LEVELS = 3
+SIDE = 1 << LEVELS  # leaves along an axis
 COVER = 3 * LEVELS + 1
 CELLS = 4 + 16 + 64
 SLACK = 1e-6
@@ -50,22 +54,37 @@ Floats = NDArray[np.float64]
 
 
 class CellLists(NamedTuple):
-    """Posting lists by term and cell: keys in order, where each begins; owners, weights; needs by owner."""
+    """Posting lists by term and cell: keys in order, where each begins; owners, weights; needs by owner.
+
+    And where the columns and the lines of leaves end, the first and the last at the bounds.
+    """
 
     key: Ints
     first: Ints
     row: Rows
     weight: Floats32
     need: Floats32
+    columns: Floats
+    lines: Floats
+
+
+class Cursors(NamedTuple):
+    """A heap of cursors by the subscription that each is at; by cursor: where it is, and its end."""
+
+    row: Ints
+    which: Rows
+    at: Ints
+    end: Ints
 
 
 @njit(**EXACT)
-def _leaf(frame: Frame, x: float, y: float) -> tuple[int, int]:
+def _leaf(columns: Floats, lines: Floats, x: float, y: float) -> tuple[int, int]:
     """The column and the line of the leaf that holds a place."""
-    most, width, height = (1 << LEVELS) - 1, frame.east - frame.west, frame.north - frame.south
-    column = int((most + 1) * ((x - frame.west) / width)) if width > 0 else 0
-    line = int((most + 1) * ((y - frame.south) / height)) if height > 0 else 0
-    return min(column, most), min(line, most)
+    column, line = 0, 0
+    for i in range(1, SIDE):
+        column += x >= columns[i]
+        line += y >= lines[i]
+    return column, line
 
 
 @njit(**EXACT)
@@ -82,6 +101,8 @@ def _gap(low: float, high: float, value: float) -> float:
 @njit(**EXACT)
 def _need(
     frame: Frame,
+    columns: Floats,
+    lines: Floats,
     place: tuple[float, float],
     alpha: float,
     threshold: float,
@@ -91,10 +112,10 @@ def _need(
     """The least cosine with which a message in a cell reaches a threshold; on the globe, wherever it is."""
     near = 1.0
     if frame.metric == EUCLIDEAN:
-        width = (frame.east - frame.west) / (1 << level)
-        height = (frame.north - frame.south) / (1 << level)
-        west, south = frame.west + cell[0] * width, frame.south + cell[1] * height
-        away = math.hypot(_gap(west, west + width, place[0]), _gap(south, south + height, place[1]))
+        step = SIDE >> level
+        east, north = columns[(cell[0] + 1) * step], lines[(cell[1] + 1) * step]
+        wide = _gap(columns[cell[0] * step], east, place[0])
+        away = math.hypot(wide, _gap(lines[cell[1] * step], north, place[1]))
         near = nearness_of(away, frame.scale)
     needed = threshold - SLACK - alpha * near
     if needed <= 0.0:
@@ -104,22 +125,26 @@ def _need(
 
 @njit(**EXACT)
 def set_needs(
-    rows: Rows, subscriptions: SubscriptionColumns, listed: Floats, frame: Frame, need: Floats32
+    rows: Rows, subscriptions: SubscriptionColumns, listed: Floats, frame: Frame, lists: CellLists
 ) -> None:
     """Note what subscriptions need in each cell they are listed in, by level and quarter."""
+    _, _, _, _, need, columns, lines = lists
     for row in rows:
         place = (subscriptions.x[row], subscriptions.y[row])
-        column, line = _leaf(frame, place[0], place[1])
+        column, line = _leaf(columns, lines, place[0], place[1])
         for level in range(1, LEVELS + 1):
             east, north = column >> (LEVELS - level) & ~1, line >> (LEVELS - level) & ~1
             for quarter in range(4):
                 cell = (east + (quarter & 1), north + (quarter >> 1))
-                needed = _need(frame, place, subscriptions.alpha[row], listed[row], level, cell)
+                alpha, bar = subscriptions.alpha[row], listed[row]
+                needed = _need(frame, columns, lines, place, alpha, bar, level, cell)
                 need[row, 4 * (level - 1) + quarter] = needed
 
 
 @njit(**EXACT)
-def postings(rows: Rows, subscriptions: SubscriptionColumns, frame: Frame) -> tuple[Ints, Rows, Floats32]:
+def postings(
+    rows: Rows, subscriptions: SubscriptionColumns, columns: Floats, lines: Floats
+) -> tuple[Ints, Rows, Floats32]:
     """All terms of subscriptions in all their cells: keys, owners, weights."""
     begin, size, term, weight = subscriptions.texts
     total = 0
@@ -128,7 +153,7 @@ def postings(rows: Rows, subscriptions: SubscriptionColumns, frame: Frame) -> tu
     key, owner, share = np.empty(total, np.int64), np.empty(total, np.int32), np.empty(total, np.float32)
     at = 0
     for row in rows:
-        column, line = _leaf(frame, subscriptions.x[row], subscriptions.y[row])
+        column, line = _leaf(columns, lines, subscriptions.x[row], subscriptions.y[row])
         for level in range(1, LEVELS + 1):
             mine = (column >> (LEVELS - level), line >> (LEVELS - level))
             for quarter in range(4):
@@ -143,29 +168,32 @@ def postings(rows: Rows, subscriptions: SubscriptionColumns, frame: Frame) -> tu
 
 
 @njit(**EXACT)
-def _open(lists: CellLists, term: Rows, cell: int, at: Ints, end: Ints) -> None:
-    """Find the posting lists of terms in a cell."""
-    keys, firsts = lists.key, lists.first
+def _open(lists: CellLists, term: Rows, cell: int, cursors: Cursors) -> int:
+    """Put cursors to the posting lists of terms in a cell; returns how many have any."""
+    keys, firsts, rows = lists.key, lists.first, lists.row
+    size = 0
     for i in range(term.size):
         key = np.int64(term[i]) * CELLS + cell
         place = np.searchsorted(keys, key)
-        at[i] = end[i] = 0
         if place < keys.size and keys[place] == key:
-            at[i], end[i] = firsts[place], firsts[place + 1]
+            cursors.at[i], cursors.end[i] = firsts[place], firsts[place + 1]
+            size = push(cursors.row, cursors.which, size, rows[firsts[place]], i)
+    return size
 
 
 @njit(**EXACT)
-def _next(rows: Rows, weights: Floats32, mine: Floats, at: Ints, end: Ints) -> tuple[int, float]:
-    """The next subscription of some lists and what it has in common with the message; -1 at the end."""
-    row, alike = -1, 0.0
-    for i in range(at.size):
-        if at[i] < end[i] and (row < 0 or rows[at[i]] < row):
-            row = rows[at[i]]
-    for i in range(at.size):
-        if at[i] < end[i] and rows[at[i]] == row:
-            alike += weights[at[i]] * mine[i]
-            at[i] += 1
-    return row, alike
+def _next(rows: Rows, weights: Floats32, mine: Floats, cursors: Cursors, size: int) -> tuple[int, float, int]:
+    """The next subscription of some lists, what it has in common with the message, cursors that are left."""
+    heads, which, at, end = cursors
+    row, alike = heads[0], 0.0
+    while size > 0 and heads[0] == row:
+        i = which[0]
+        alike += weights[at[i]] * mine[i]
+        at[i] += 1
+        size = pop(heads, which, size)
+        if at[i] < end[i]:
+            size = push(heads, which, size, rows[at[i]], i)
+    return row, alike, size
 
 
 @njit(**EXACT)
@@ -199,17 +227,16 @@ def _has_terms(wanted: TermVectors, row: int, noted: Floats) -> bool:
 @njit(**EXACT)
 def _walk(
     lists: CellLists, subscriptions: SubscriptionColumns, spot: tuple[float, float], term: Rows,
-    weight: Floats, cell: int, slot: int, scratch: Scratch, frame: Frame, hits: Hits, arrival: int, used: int,
-    gain: float, item: int, time: int, counters: Ints,
+    weight: Floats, cell: int, slot: int, cursors: Cursors, scratch: Scratch, frame: Frame, hits: Hits,
+    arrival: int, used: int, gain: float, item: int, time: int, counters: Ints,
 ) -> int:  # fmt: skip
     """Write the hits in one cell; returns how many there are then, -1 if they do not fit."""
-    _, _, rows, weights, need = lists
+    _, _, rows, weights, need, _, _ = lists
     (begins, sizes, terms, shares), limits = subscriptions.texts, subscriptions.limits
     noted, places = scratch
-    at, end = np.empty(term.size, np.int64), np.empty(term.size, np.int64)
-    _open(lists, term, cell, at, end)
-    row, alike = _next(rows, weights, weight, at, end)
-    while row >= 0:
+    size = _open(lists, term, cell, cursors)
+    while size > 0:
+        row, alike, size = _next(rows, weights, weight, cursors, size)
         if alike + SLACK >= need[row, slot]:
             counters[CANDIDATES] += 1
             alpha, begin = subscriptions.alpha[row], begins[row]
@@ -231,7 +258,6 @@ def _walk(
                     return -1
                 hits.subscription[used], hits.arrival[used], hits.score[used] = row, arrival, score
                 used += 1
-        row, alike = _next(rows, weights, weight, at, end)
     return used
 
 
@@ -251,14 +277,17 @@ def disseminate(
         load_vector(scratch, term, weight)
         spot, found = (messages.x[row], messages.y[row]), used
         gain = messages.gain[row] if messages.gain.size > 0 else 1.0
-        column, line = _leaf(frame, spot[0], spot[1])
+        column, line = _leaf(lists.columns, lists.lines, spot[0], spot[1])
+        at, end = np.empty(term.size, np.int64), np.empty(term.size, np.int64)
+        cursors = Cursors(np.empty(term.size, np.int64), np.empty(term.size, np.int32), at, end)
         for level in range(1, LEVELS + 1):
             mine = (column >> (LEVELS - level), line >> (LEVELS - level))
             slot = 4 * (level - 1) + (mine[0] & 1) + 2 * (mine[1] & 1)
             if found >= 0:
                 cell = _number(level, mine[0], mine[1])
                 found = _walk(
-                    lists, subscriptions, spot, term, weight, cell, slot, scratch, frame, hits, arrival,
+                    lists, subscriptions, spot, term, weight, cell, slot, cursors, scratch, frame, hits,
+                    arrival,
                     found, gain, row, messages.time[row], counters,
                 )  # fmt: skip
         clear_vector(scratch, term)
@@ -313,7 +342,7 @@ class CellIndex:
         if self._stale is None:
             self._make(subscriptions)
             self._stale = np.flatnonzero(self._member).astype(np.int32)
-        set_needs(self._stale, subscriptions, listed, self._frame, self.lists.need)
+        set_needs(self._stale, subscriptions, listed, self._frame, self.lists)
         self._stale = np.zeros(0, np.int32)
         room = PAIRS if messages.rows.size > 1 else self._member.size
         found, counted = (
@@ -345,13 +374,26 @@ class CellIndex:
     def _make(self, subscriptions: SubscriptionColumns) -> None:
         """Make all lists: by term and cell, in order of subscriptions. Cost: O(n log n)."""
         members = np.flatnonzero(self._member).astype(np.int32)
-        key, row, weight = postings(members, subscriptions, self._frame)
+        frame = self._frame
+        columns = _edges(subscriptions.x[members], frame.west, frame.east)
+        lines = _edges(subscriptions.y[members], frame.south, frame.north)
+        key, row, weight = postings(members, subscriptions, columns, lines)
         order = np.lexsort((row, key))
         keys, first = np.unique(key[order], return_index=True)
         need = np.zeros((self._member.size, 4 * LEVELS), np.float32)
-        self.lists = CellLists(keys, np.append(first, order.size), row[order], weight[order], need)
+        first = np.append(first, order.size)
+        self.lists = CellLists(keys, first, row[order], weight[order], need, columns, lines)
 
 
 def _no_lists() -> CellLists:
     weight, need = np.zeros(0, np.float32), np.zeros((0, 4 * LEVELS), np.float32)
-    return CellLists(np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int32), weight, need)
+    edges = np.zeros(SIDE + 1)
+    first = np.zeros(1, np.int64)
+    return CellLists(np.zeros(0, np.int64), first, np.zeros(0, np.int32), weight, need, edges, edges)
+
+
+def _edges(places: Floats, low: float, high: float) -> Floats:
+    """Where leaves end along an axis: as many places are in each, as far as they differ."""
+    edges = np.quantile(places, np.linspace(0.0, 1.0, SIDE + 1)) if places.size else np.zeros(SIDE + 1)
+    edges[0], edges[-1] = low, high
+    return edges
