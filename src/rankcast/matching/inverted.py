@@ -155,6 +155,7 @@ class InvertedIndex(KernelIndex):
         filed = np.zeros(self._filed.score.size, np.bool_)
         filed[entries] = True
         self._tree.check_restored(self._entry_columns(), filed)
+        self._guard(columns)
 
     def check(self, columns: Columns) -> None:
         """Assert the invariants."""
