@@ -55,7 +55,7 @@ from rankcast.structures.distance import distance
 from rankcast.structures.heap import pop, push
 from rankcast.structures.jit import EXACT
 
-BUDGET = 20_000  # blocks and objects that a zone may cost beside its best: some milliseconds
+BUDGET = 8_000  # blocks and objects that a zone may cost beside its best: less than a scan of a million
 BISECTIONS = 24
 
 
