@@ -201,7 +201,10 @@ def _answer(command: Command) -> dict[str, Any]:
         return {"description": "Done."}
     if command.gives == "Events":
         event = {"schema": {"$ref": "#/components/schemas/Event"}}
-        return {"description": "Server-sent events, one after the other.", "content": {_MEDIA["Events"]: event}}
+        return {
+            "description": "Server-sent events, one after the other.",
+            "content": {_MEDIA["Events"]: event},
+        }
     if command.gives in ("Page", "Text"):
         return {"description": "Text.", "content": {_MEDIA[command.gives]: {"schema": {"type": "string"}}}}
     schema = {"$ref": f"#/components/schemas/{command.gives}"}

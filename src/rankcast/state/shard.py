@@ -438,10 +438,11 @@ class Shard(Generic[E]):
 
     def _advance(self, engine: E, batch: batches.Prepared) -> tuple[pa.Table, Bytes]:
         """Apply the next batch and commit it. While that is under way, what is in memory does not count."""
-        data, single = batch.data, len(batch.commands) == 1
+        data, commands = batch.data, batch.given
+        single = len(commands) == 1
         self._engine = None
         try:
-            table = engine.apply(batch.commands)
+            table = engine.apply(commands)
             answer = batches.to_view(table)
         except BaseException as error:
             if single and isinstance(error, InputError) and refused_at_the_door(engine, error):
