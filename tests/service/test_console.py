@@ -56,6 +56,7 @@ def test_the_console_is_small_and_names_its_licences() -> None:
     files = {path.name: path.read_bytes() for path in pages.HOME.iterdir()}
     assert sum(len(gzip.compress(data)) for name, data in files.items() if name != "land.json") < 300_000
     assert len(files["rankcast-zone.js"]) < 10_000
+    assert b"class Follower" in files["rankcast-zone.d.ts"]
     for name in ("preact", "uplot", "world-atlas"):
         assert name.encode() in files["licences.txt"]
 
