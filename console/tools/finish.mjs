@@ -37,6 +37,7 @@ const licences = NAMES.map((name) => {
 });
 writeFileSync("dist/licences.txt", licences.join("\n----\n\n"));
 cpSync("tools/icon.svg", "dist/icon.svg");
+renameSync("dist/zone.d.ts", "dist/rankcast-zone.d.ts");
 
 // A test compares this with the sources that it finds.
 const hash = createHash("sha256");

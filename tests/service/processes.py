@@ -34,7 +34,7 @@ class Process:
     def start(self) -> None:
         command = [sys.executable, "-c", CODE, "serve", *self.flags]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        until = time.monotonic() + 60
+        until = time.monotonic() + 180  # others may use the machine
         while time.monotonic() < until:
             try:
                 if self.ask("GET", "/readyz")[0] == 200:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -55,6 +56,7 @@ def test_the_console_is_small_and_names_its_licences() -> None:
     files = {path.name: path.read_bytes() for path in pages.HOME.iterdir()}
     assert sum(len(gzip.compress(data)) for name, data in files.items() if name != "land.json") < 300_000
     assert len(files["rankcast-zone.js"]) < 10_000
+    assert b"class Follower" in files["rankcast-zone.d.ts"]
     for name in ("preact", "uplot", "world-atlas"):
         assert name.encode() in files["licences.txt"]
 
@@ -127,6 +129,49 @@ def test_writes_are_told_from_the_last_ones_on(running: Start) -> None:
     event, name, data = hear(listener)
     assert (event, name, data["rows"]) == ("write", "3", [{"id": "DELL", "risk": 4, "pe": 1.0}])
     assert data["deltas"] == 2
+    listener.close()
+
+
+@pytest.mark.parametrize(("method", "word"), [("dense", "sides="), ("sparse", "lists=True")])
+def test_boxes_without_tiles_are_told_what_they_lack(client: TestClient, method: str, word: str) -> None:
+    client.put("/v1/streams/b", json={"engine": "RangeTopK", "settings": {"over": ["a", "b"]}})
+    refused = client.get(f"/v1/streams/b/tiles?method={method}")
+    assert (refused.status_code, refused.headers["content-type"]) == (400, "application/problem+json")
+    assert word in refused.json()["detail"]
+
+
+@pytest.mark.service
+def test_boxes_bounded_on_one_side_have_tiles(running: Start) -> None:
+    server: Running = running()
+    server.http.timeout = 300  # kernels of boxes may have to be compiled
+    settings = {"over": ["a", "b"], "by": "y", "k": 1, "sides": "lower"}
+    assert server.http.put(STREAM, json={"engine": "RangeTopK", "settings": settings}).status_code == 201
+    mine = {"id": "s", "a_lo": 0, "a_hi": 5, "b_lo": 1}
+    server.http.post(f"{STREAM}/subscriptions", json={"rows": [mine]})
+    server.http.post(f"{STREAM}/tiles/lists", json={"rows": [mine]})  # begins the feed
+    listener = server.listen(f"{STREAM}/tiles")
+    assert hear(listener)[0] == "gap"
+    for name, b in (("below", 0.5), ("above", 2.0)):
+        server.http.post(f"{STREAM}/events", json={"id": name, "a": 2, "b": b, "y": 1.0 + b})
+    heard: list[dict[str, Any]] = []
+    while not any(tile["item"] == "above" for tile in heard):
+        heard += hear(listener)[2]["rows"]
+
+    def reaches(tile: dict[str, Any], lo: float, hi: float, least: float) -> bool:
+        def below(one: float | None, other: float) -> bool:
+            return one is None or one < other
+
+        return (
+            below(tile["a_lo_outer"], lo)
+            and lo <= tile["a_lo_inner"]
+            and tile["a_hi_inner"] <= hi
+            and (tile["a_hi_outer"] is None or hi < tile["a_hi_outer"])
+            and below(tile["b_lo_outer"], least)
+            and (tile["b_lo_inner"] is None or least <= tile["b_lo_inner"])
+        )
+
+    assert {tile["item"] for tile in heard if reaches(tile, 0, 5, 1)} == {"above"}
+    assert {tile["item"] for tile in heard if reaches(tile, 0, 5, 0)} >= {"below"}
     listener.close()
 
 

@@ -200,6 +200,9 @@ def test_bodies_are_bounded(opened: Opened) -> None:
     assert client.post(path, content=zlib.compress(small), headers=deflated).status_code == 200
     assert client.post(path, content=gzip.compress(small)[:-9], headers=packed).status_code == 400
     assert client.post(path, content=small, headers=packed).status_code == 400
+    twice = gzip.compress(small) + gzip.compress(small)
+    assert client.post(path, content=twice, headers=packed).status_code == 400
+    assert client.post(path, content=gzip.compress(small) + b"more", headers=packed).status_code == 400
     assert client.post(path, content=small, headers={**media, "content-encoding": "br"}).status_code == 415
     assert client.post(path, json={"rows": [EVENT] * 4}).status_code == 413
     lines = json.dumps(EVENT).encode() + b"\n"
@@ -305,9 +308,33 @@ def test_headers_cannot_be_injected(stocks: TestClient) -> None:
     assert told.status_code == 404
     assert "set-cookie" not in told.headers
     assert "\r" not in told.json()["detail"]
+    for name in ("X-Request-Id", "Idempotency-Key"):
+        told = stocks.post(f"{STREAM}/events", json=EVENT, headers={name: "a\r\nSet-Cookie: x"})
+        assert "set-cookie" not in told.headers
+        assert told.headers["X-Request-Id"].isprintable()
     assert stocks.get(f"{STREAM}/subscriptions/%ff").status_code == 400
     assert stocks.get(f"{STREAM}/subscriptions/a%00b").status_code == 400
     assert stocks.get(f"{STREAM}/subscriptions/{'a' * 2000}").status_code == 400
+
+
+@pytest.mark.parametrize("depth", [50, 1000, 1100, 100_000])
+def test_what_is_nested_deeply_is_refused(stocks: TestClient, depth: int) -> None:
+    media = {"content-type": "application/json"}
+    nested, objects = b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth
+    for deep in (nested, objects):
+        for method, path, body in (
+            ("POST", f"{STREAM}/events", b'{"id": "A", "risk": 1, "pe": %b}' % deep),
+            ("POST", f"{STREAM}/subscriptions", b'{"rows": [{"id": %b}]}' % deep),
+            ("PUT", f"{STREAM}/subscriptions/new", b'{"risk_lo": %b}' % deep),
+            ("POST", f"{STREAM}/dryrun", b'{"risk_lo": %b}' % deep),
+            ("PUT", "/v1/streams/other", b'{"engine": "RangeTopK", "settings": {"k": %b}}' % deep),
+            ("PUT", "/v1/streams/other", b'{"engine": %b}' % deep),
+            ("PUT", f"{STREAM}/webhooks/w", b'{"url": "https://a.example/", "subscriptions": %b}' % deep),
+        ):
+            refused = stocks.request(method, path, content=body, headers=media)
+            assert refused.status_code in (400, 422), (path, refused.text[:200])
+            assert len(refused.content) < 2000
+    assert stocks.get(STREAM).json()["sequence"] == 2
 
 
 def test_ids_are_no_longer_than_a_path_can_name(stocks: TestClient) -> None:

@@ -189,3 +189,24 @@ def test_tokens_tell_histories_apart() -> None:
     assert len({start, *others}) == len(others) + 1
     assert start == batches.first_token("K", {"settings": {"k": 3}}, {})
     assert all(len(bytes.fromhex(token)) == 32 for token in [start, *others])
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"id": each, "x": each / 3, "y": -each * 1e300} for each in (1, 2, -(2**63), 2**63 - 1)],
+        [{"id": text, "t": text[::-1]} for text in ("ab", "ba", "\0\1", "\u00e4")],
+        [{"x": value} for value in (0.0, -0.0, float("nan"), float("inf"), 5e-324)],
+        [
+            {"id": "", "y": 1.0},
+            {"id": "", "y": 2.0},
+            {"id": "x" * 100, "y": 2.0},
+            {"id": "y" * 100, "y": 1.0},
+        ],
+    ],
+)
+def test_rows_of_one_layout_are_written_by_one_pattern(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        found = batches.prepared([("publish", [row])], CALLS)
+        assert found.data == batches.encode(batches.commands_of([("publish", [row])], CALLS))
+        assert repr(batches.decode(found.data)[0][1].to_pylist()) == repr([row])

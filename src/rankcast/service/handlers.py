@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import orjson
 import pyarrow as pa
 from starlette.responses import HTMLResponse, Response
 
@@ -246,8 +245,8 @@ async def explain(call: Call) -> Response:
 def event_of(text: str) -> Any:
     """An event's attributes, as JSON in a query."""
     try:
-        found = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        found = rows.parsed(text.encode())
+    except (Problem, UnicodeEncodeError):
         found = None
     if not isinstance(found, dict):
         raise InputError(f"is {shown(text)}", column="item", expected='an event, as {"x": 1}')

@@ -24,6 +24,7 @@ NDJSON = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
 FORMS = (JSON, NDJSON, ARROW)
 SEQUENCE = "Rankcast-Sequence"
+DEEPEST = 32  # levels of JSON; what walks through values may call itself
 
 _GZIP = 16 + zlib.MAX_WBITS
 
@@ -50,6 +51,8 @@ def unpacked(data: bytes, encoding: str, most: int) -> bytes:
         raise too_large(most)
     if not unpacker.eof:
         raise Problem(400, "The body is cut off.")
+    if unpacker.unused_data:  # it would be lost without a word
+        raise Problem(400, "The body goes on behind its packed part.", hint="Pack it in one piece.")
     return found
 
 
@@ -62,7 +65,7 @@ def document(body: Body) -> dict[str, Any]:
     """The body as one JSON object."""
     if body.media not in ("", JSON):
         raise _media(body.media, (JSON,))
-    found = _parsed(body.data) if body.data else {}
+    found = parsed(body.data) if body.data else {}
     if not isinstance(found, dict):
         raise Problem(422, "The body is no JSON object.")
     return found
@@ -75,9 +78,9 @@ def read(body: Body, most: int) -> list[dict[str, Any]] | pa.Table:
         count = rows.num_rows
     elif body.media == NDJSON:
         lines = [line for line in body.data.split(b"\n") if line.strip()]
-        rows, count = [_parsed(line) for line in lines[: most + 1]], len(lines)
+        rows, count = [parsed(line) for line in lines[: most + 1]], len(lines)
     elif body.media == JSON:
-        rows = _parsed(body.data)
+        rows = parsed(body.data)
         if isinstance(rows, dict):
             listed = rows.keys() == {"rows"} and isinstance(rows["rows"], list)
             rows = rows["rows"] if listed else [rows]
@@ -162,11 +165,27 @@ def rendered(table: pa.Table, form: str, more: Mapping[str, Any]) -> bytes:
     return dumped({"rows": rows, **more})
 
 
-def _parsed(data: bytes) -> Any:
+def parsed(data: bytes) -> Any:
+    """JSON from outside.
+
+    Raises:
+        Problem: 400, it is none, or nested too deeply.
+    """
     try:
-        return orjson.loads(data)
+        found = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise Problem(400, f"The body is no JSON: {error}.") from error
+    level = [found] if isinstance(found, dict | list) else []
+    for _ in range(DEEPEST):
+        if not level:
+            return found
+        level = [
+            value
+            for each in level
+            for value in (each.values() if isinstance(each, dict) else each)
+            if isinstance(value, dict | list)
+        ]
+    raise Problem(400, f"The body is nested more than {DEEPEST} levels deep.")
 
 
 def _media(media: str, known: Iterable[str]) -> Problem:

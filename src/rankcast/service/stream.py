@@ -386,10 +386,12 @@ def _resolve(answers: list[tuple[Work, Any, Exception | None]]) -> None:
 
 def as_few(batch: batches.Prepared) -> batches.Prepared:
     """The same batch with few rows as plain values, which engines read in a fraction of the time."""
+    if batch.plain is not None:
+        return batch
     [(call, table), *more] = batch.commands
     if more or not 0 < table.num_rows <= FEW or not _PLAIN.issuperset(table.schema.types):
         return batch
     columns = {
         name: column.to_pylist() for name, column in zip(table.column_names, table.columns, strict=True)
     }
-    return batch._replace(commands=[(call, columns)])
+    return batches.Prepared([(call, columns)], batch.data)

@@ -242,6 +242,8 @@ def prepared(stream: Stream, call: str, rows: Any) -> Prepared:
     if limited and isinstance(rows, list):
         forms.with_times(rows, [column.name for column in limited if column.kind is Kind.TIME])
     batch = stream.shard.prepare([(call, rows)])
+    if batch.plain is not None and not limited and len(str(batch.plain.row.get("id", ""))) <= LONGEST_ID:
+        return batch
     table = batch.commands[0][1]
     if "id" in table.column_names:
         check_ids(table.column("id"), "id")

@@ -438,13 +438,13 @@ class Shard(Generic[E]):
 
     def _advance(self, engine: E, batch: batches.Prepared) -> tuple[pa.Table, Bytes]:
         """Apply the next batch and commit it. While that is under way, what is in memory does not count."""
-        data, single = batch.data, len(batch.commands) == 1
+        data, commands = batch.data, batch.given
         self._engine = None
         try:
-            table = engine.apply(batch.commands)
+            table = engine.apply(commands)
             answer = batches.to_view(table)
         except BaseException as error:
-            if single and isinstance(error, InputError) and refused_at_the_door(engine, error):
+            if len(commands) == 1 and isinstance(error, InputError) and refused_at_the_door(engine, error):
                 self._engine = engine
             else:  # recovery begins with what is on disk
                 self._commit()
