@@ -161,6 +161,7 @@ class _Reader:
         self._client = client
         self._topic = topic
         self._group = group
+        self._from_end = start == "latest"
         self._places: dict[int, Place] = {}
         self._waiting: dict[int, list[dict[str, Any]]] = {}
         self._ends: dict[int, int] | None = None
@@ -186,7 +187,7 @@ class _Reader:
             if self._group is not None:
                 self._consumer.subscribe([self._topic], on_assign=self._assign, on_revoke=self._revoke)
             else:
-                self._places = {part: Place(positions.get(part)) for part in self._partitions()}
+                self._places = {part: self._begun(part, positions.get(part)) for part in self._partitions()}
                 self._consumer.assign([self._at(part) for part in self._places])
             while True:
                 self._collect(at_most, wait)
@@ -234,11 +235,9 @@ class _Reader:
         for known in consumer.committed(partitions, timeout=30):
             text = known.metadata if known.offset >= 0 else None
             try:
-                place = Place(text)
+                place = self._begun(known.partition, text, known.offset)
             except InputError:  # committed by something else
-                place = Place(None)
-            if known.offset >= 0 and place.next is None:
-                place.next = known.offset
+                place = self._begun(known.partition, None, known.offset)
             self._places[known.partition] = place
         consumer.incremental_assign([self._at(each.partition) for each in partitions]) if self._is_gradual(
             consumer
@@ -253,10 +252,26 @@ class _Reader:
             self._waiting.pop(each.partition, None)
             self._places.pop(each.partition, None)
 
+    def _begun(self, part: int, text: str | None, offset: int = -1) -> Place:
+        """The place of a reader in a partition: as it was told, or where the partition begins or ends now.
+
+        A number in any case: librdkafka would ask for a group's offset otherwise, which may never come if
+        there is no such group.
+        """
+        place = Place(text)
+        if place.next is None:
+            place.next = offset if offset >= 0 else self._bounds(part)[self._from_end]
+        return place
+
     def _at(self, part: int) -> Any:
-        start = self._places[part].start
-        stored = self._client.OFFSET_STORED if self._group is not None else self._client.OFFSET_INVALID
-        return self._client.TopicPartition(self._topic, part, stored if start is None else start)
+        return self._client.TopicPartition(self._topic, part, self._places[part].start)
+
+    def _bounds(self, part: int) -> tuple[int, int]:
+        """Where a partition begins and ends now."""
+        low, high = self._consumer.get_watermark_offsets(
+            self._client.TopicPartition(self._topic, part), timeout=30
+        )
+        return int(low), int(high)
 
     def _commit(self) -> None:
         """Let the group know how far it has come."""
@@ -286,12 +301,9 @@ class _Reader:
         return sorted(found.partitions)
 
     def _last(self) -> dict[int, int]:
-        """By partition, where it ends now."""
-        part = self._client.TopicPartition
-        return {
-            each: self._consumer.get_watermark_offsets(part(self._topic, each), timeout=30)[1]
-            for each in self._partitions()
-        }
+        """By partition that has messages, where it ends now."""
+        bounds = {each: self._bounds(each) for each in self._partitions()}
+        return {each: high for each, (low, high) in bounds.items() if low < high}
 
     def _is_done(self) -> bool:
         """Whether all that was there at the beginning is done."""
@@ -301,10 +313,8 @@ class _Reader:
             at = [self._client.TopicPartition(self._topic, each) for each in self._ends]
             come = {each.partition: each.offset for each in self._consumer.committed(at, timeout=30)}
         else:
-            come = {}
-            for each in self._consumer.position([self._at(part) for part in self._places]):
-                come[each.partition] = each.offset
-        return all(come.get(part, -1) >= end for part, end in self._ends.items() if end > 0)
+            come = {part: place.next for part, place in self._places.items()}
+        return all(come.get(part, -1) >= end for part, end in self._ends.items())
 
 
 def _rows(value: bytes | None) -> list[dict[str, Any]]:

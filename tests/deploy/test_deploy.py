@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]
+import jsonschema_rs
 import pytest
 import yaml  # type: ignore[import-untyped]
 
@@ -88,7 +88,7 @@ def manifests() -> dict[str, Any]:
 def test_the_application_has_its_form() -> None:
     """A form of our own: that of the operator, as far as we use it."""
     found = manifests()
-    jsonschema.validate(found["SparkApplication"], APPLICATION)
+    jsonschema_rs.validate(APPLICATION, found["SparkApplication"])
     spec = found["SparkApplication"]["spec"]
     volumes = {each["name"] for each in spec["volumes"]}
     for pod in (spec["driver"], spec["executor"]):

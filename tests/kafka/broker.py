@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ class Broker:
         text = _PROPERTIES.format(port=self.port, other=free_port(), folder=folder / "log")
         (folder / "server.properties").write_text(text)
         self._process: subprocess.Popen[bytes] | None = None
+        self._looking: Any = None
         tool = ["kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(folder / "server.properties")]
         subprocess.run(self._java(*tool), check=True, capture_output=True, timeout=PATIENCE)
         self.start()
@@ -69,7 +71,9 @@ class Broker:
         return ["java", *_FLAGS, "-cp", f"{JARS}/*", *words]
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
+        """Start it, unless it runs, and wait until it answers."""
+        if self._process is not None:
+            return
         with (self.folder / "broker.log").open("ab") as log:
             command = self._java("kafka.Kafka", str(self.folder / "server.properties"))
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -85,6 +89,9 @@ class Broker:
 
     def stop(self, *, kill: bool = False) -> None:
         """End it."""
+        if self._looking is not None:
+            self._looking.close()
+            self._looking = None
         if self._process is not None:
             self._process.kill() if kill else self._process.terminate()
             self._process.wait(PATIENCE)
@@ -104,15 +111,28 @@ class Broker:
         for done in made.values():
             done.result(60)
 
-    def send(self, topic: str, messages: list[tuple[int, bytes]]) -> None:
+    def send(self, topic: str, messages: Sequence[tuple[int, bytes | None]]) -> None:
         """Put messages into partitions, and wait until they are there."""
         from confluent_kafka import Producer
 
-        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 5, "log_level": 0})
+        producer = Producer(
+            {"bootstrap.servers": self.servers, "linger.ms": 5, "log_level": 0, "enable.idempotence": True}
+        )
         for partition, value in messages:
             producer.produce(topic, value, partition=partition)
             producer.poll(0)
         assert producer.flush(PATIENCE) == 0
+
+    def size(self, topic: str) -> int:
+        """How many messages a topic has."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        if self._looking is None:
+            self._looking = Consumer({"bootstrap.servers": self.servers, "group.id": "look", "log_level": 0})
+        consumer = self._looking
+        parts = consumer.list_topics(topic, timeout=60).topics[topic].partitions
+        places = [TopicPartition(topic, part) for part in parts]
+        return sum(int(consumer.get_watermark_offsets(each, timeout=60)[1]) for each in places)
 
     def messages(self, topic: str) -> list[Any]:
         """All messages of a topic, doubles too."""

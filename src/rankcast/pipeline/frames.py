@@ -7,6 +7,7 @@ take that for what the row says. So a row that does not fit its schema gets, in 
 
 | source                    | a row does not fit if                                                         |
 | ------------------------- | ----------------------------------------------------------------------------- |
+| any text                  | it is no UTF-8                                                                |
 | `json`; `values = "json"` | it is no object, a value is of another type, a column that every row must     |
 |                           | have is not there, or a key is not declared (unless `extra = "ignore"`)       |
 | `json` with `multiLine`   | it is no object, or a value is of another type                                |
@@ -45,6 +46,7 @@ from rankcast.spark.plan import RAW, REASON
 
 LONGEST = 1000  # characters of a row in the reason why it was refused
 _CORRUPT, _ROW, _RAW, _KEYS = "__corrupt", "__row", "__raw", "__keys"
+_TEXT = "cast(value as string)"  # whatever bytes it has
 _PLACE = ("topic", "partition", "offset")
 _PLAIN = re.compile(r"[\w .:-]+")
 _OF_JSON = (  # options of files that are for the rows in them
@@ -136,7 +138,7 @@ def _apart(frame: Any, source: Source, needs: Sequence[str], *, strict: bool) ->
     form = literal(f"{source.schema}, {_CORRUPT} string")
     parsed = [f"from_{source.written}({_RAW}, {form}, {_options(source)}) as {_ROW}"]
     parsed += [f"json_object_keys({_RAW}) as {_KEYS}"] if source.written == "json" else []
-    frame = frame.selectExpr("*", f"cast(value as string) as {_RAW}").selectExpr("*", *parsed)
+    frame = frame.selectExpr("*", f"make_valid_utf8({_TEXT}) as {_RAW}").selectExpr("*", *parsed)
     kinds = dict(frame.selectExpr(f"{_ROW}.*").dtypes)
     wanted = [
         f"cast({quoted(name)} as {kinds[name]}) as {quoted(name)}"
@@ -163,8 +165,10 @@ def _why(source: Source, kinds: Mapping[str, str], needs: Sequence[str], *, stri
     """Why a row is refused, null if it is not, as an expression."""
     is_json = source.written == "json"
     misfits = [_misfit(name, kind) for name, kind in kinds.items() if is_json and _PLAIN.fullmatch(name)]
+    foreign = literal(f'row of "{source.name}" is no UTF-8: ')
     cases = [
         (f"{_RAW} is null or trim({_RAW}) = ''", literal(f'row of "{source.name}" is empty')),
+        (f"not is_valid_utf8({_TEXT})", f"concat({foreign}, {_cut(_RAW)})"),
         (f"{_ROW}.{_CORRUPT} is not null", _unfit(source, misfits, _RAW)),
     ]
     if is_json:

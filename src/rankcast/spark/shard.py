@@ -298,7 +298,8 @@ def _raws(answer: pa.Table, rows: list[pa.Table]) -> pa.Array:
         key = (row["seq"], next((row[name] for name in ids if row[name] is not None), None))
         mine = waiting.get(key, [])
         exact = [each for each in mine if each[0] == row["reason"]]
-        chosen = next(iter(exact or [each for each in mine if each[0] is None]), None)
+        others = [each for each in mine if each[0] is None] or (mine if len(mine) == 1 else [])
+        chosen = next(iter(exact or others), None)  # a reason may be told with other characters
         if chosen is not None:
             mine.remove(chosen)
             found[place] = chosen[1]
