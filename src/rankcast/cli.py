@@ -39,6 +39,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("replay", "run a pipeline over history, as a batch job", "rankcast.pipeline.replay_command"),
     Command("reshard", "give a stopped pipeline other shards", "rankcast.pipeline.reshard_command"),
     Command("migrate", "give a stopped pipeline other settings", "rankcast.pipeline.reshard_command"),
+    Command("plan", "say what a load needs: shards, cores, memory", "rankcast.bench.plan_command"),
     Command("serve", "serve streams over HTTP: register, publish, be told", "rankcast.service.serve_command"),
     Command("token", "make, list and revoke tokens of the service", "rankcast.service.token_command"),
     Command("backup", "copy the data of a service, which may be running", "rankcast.service.backup_command"),

@@ -124,6 +124,56 @@ def without_state(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
 
 @case(
+    "spark.shards",
+    small={"subscriptions": [20_000], "objects": [2_000], "events": [1_000], "batches": [3]},
+    full={"subscriptions": [100_000, 800_000], "objects": [10_000], "events": [1_000], "batches": [5]},
+    seed=68,
+    unit="event",
+    runs=3,
+)
+def shards(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """All work of range top-k in 1 shard and in 8, one after the other: every shard is sent every event.
+
+    Subscriptions are divided by place, as a table is, or by their ids, as commands are.
+    """
+    from rankcast.spark.plan import learn, zone_of  # noqa: PLC0415
+
+    low: Any = rng.random(parameters["subscriptions"]) * 0.99
+    asked: Any = {"id": np.arange(low.size), "x_lo": low, "x_hi": low + rng.random(low.size) * 0.01}
+    first = {name: rng.random(parameters["objects"]) for name in ("x", "y")}
+    given: list[Any] = [
+        {"id": rng.integers(0, parameters["objects"], parameters["events"])}
+        | {name: rng.random(parameters["events"]) for name in ("x", "y")}
+        for _ in range(parameters["batches"])
+    ]
+    points = np.column_stack([asked["x_lo"], asked["x_hi"]])
+    ways = {
+        "1 shard": np.zeros(low.size, np.int64),
+        "8 shards, by place": zone_of(learn(points[:20_000], 8), points),
+        "8 shards, by id": rng.integers(0, 8, low.size),
+    }
+
+    def made(zones: Any) -> list[RangeTopK]:
+        engines = []
+        for zone in range(int(zones.max()) + 1):
+            engine = RangeTopK(k=10)
+            engine.publish({"id": np.arange(parameters["objects"]), **first})
+            engine.subscribe({name: values[zones == zone] for name, values in asked.items()})
+            engines.append(engine)
+        return engines
+
+    def published(engines: list[RangeTopK]) -> dict[str, float]:
+        return {"answers": float(sum(each.publish(rows).num_rows for each in engines for rows in given))}
+
+    contenders = [
+        Contender(name, prepare=lambda zones=zones: made(zones), run=published)  # type: ignore[misc]
+        for name, zones in ways.items()
+    ]
+    events = parameters["events"] * parameters["batches"]
+    return Trial(events, contenders, baseline="1 shard", agrees=_same_answers)
+
+
+@case(
     "spark.executors",
     small={"rows": [10_000], "batches": [2], "subscriptions": [2_000], "attributes": [8]},
     full={"rows": [100_000], "batches": [3], "subscriptions": [20_000], "attributes": [8]},
