@@ -115,8 +115,10 @@ def _renamed(steps: Sequence[Step], number: int, among: int) -> list[tuple[str, 
         return name * among + number if isinstance(name, int) else f"{name}{number}"
 
     def rows_of(rows: Any) -> Any:
-        if not isinstance(rows, dict):
+        if isinstance(rows, list | tuple | set):
             return [other(name) for name in rows]
+        if not isinstance(rows, dict):
+            return rows  # what a call of this engine's alone takes names nobody
         return {**rows, "id": [other(name) for name in rows["id"]]}
 
     return [(call, (rows_of(rows),)) for call, rows in steps]
