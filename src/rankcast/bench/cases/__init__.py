@@ -27,6 +27,7 @@ MODULES: tuple[str, ...] = (
     f"{CASES}.geotext_steady",
     f"{CASES}.geotext_vectors",
     f"{CASES}.moving",
+    f"{CASES}.moving_real",
     f"{CASES}.skyline",
     f"{CASES}.roads",
     f"{CASES}.spark",

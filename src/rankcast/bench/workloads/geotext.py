@@ -26,7 +26,6 @@ from rankcast import GeoTextTopK, Vocabulary
 from rankcast.bench.runner import Parameters
 from rankcast.bench.workloads import Floats, Integers, batches, draw, occurrences, zipf_weights
 from rankcast.errors import SnapshotError
-from rankcast.spark import scratch
 
 BOUNDS = (0.0, 0.0, 1.0, 1.0)
 TOWNS = 50
@@ -205,6 +204,8 @@ def world(parameters: Parameters, **settings: Any) -> World:
 def _loaded(engine: GeoTextTopK, held: pa.Table, subscriptions: pa.Table, name: str) -> GeoTextTopK:
     """The engine with a window and subscriptions, from a snapshot if there is one, even of a part of them."""
     digest = hashlib.blake2b(name.encode(), digest_size=12).hexdigest()
+    from rankcast.spark import scratch  # noqa: PLC0415  (listing cases needs no Spark)
+
     path = scratch.private("geotext-worlds") / digest
     try:
         engine = copy.deepcopy(GeoTextTopK.load(path))
