@@ -82,7 +82,9 @@ def _checked_m(m: int | str) -> int | str:
     try:
         return schema.whole("m", m)
     except SettingError:
-        raise SettingError(f"m is {shown(m)}", expected='"auto", or a whole number from 1 on') from None
+        raise SettingError(
+            f"m is {shown(m)}", expected=f'"auto", or a whole number from 1 to {2**31 - 1}'
+        ) from None
 
 
 class MovingTopK(RoadEngine):
