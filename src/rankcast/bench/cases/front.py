@@ -44,6 +44,7 @@ PLAIN = (
 )
 RUNS = 3
 SAMPLE = 200
+DUCKDB_RANGES, POSTGRES_RANGES = 10_000, 100_000  # with more a batch takes a minute
 
 
 @case(
@@ -65,10 +66,10 @@ def ranges(parameters: Parameters, rng: np.random.Generator) -> Trial:
     engine.subscribe(subscriptions)
     targets: dict[str, Any] = {OURS: engine, PLAIN[0]: AllAnew(objects, subscriptions, k)}
     targets[PLAIN[1]] = ThresholdScan(objects, subscriptions, k)
-    if many <= 100_000:
+    if many <= DUCKDB_RANGES:
         targets["DuckDB"] = DuckdbRanges(objects, subscriptions, k)
-        if postgres_installed():
-            targets["PostgreSQL"] = PostgresRanges(objects, subscriptions, k)
+    if many <= POSTGRES_RANGES and postgres_installed():
+        targets["PostgreSQL"] = PostgresRanges(objects, subscriptions, k)
 
     def agrees(_: Any) -> bool:
         rows = range(0, many, max(1, many // SAMPLE))
@@ -101,7 +102,7 @@ def _published(turn: tuple[Any, Any]) -> Any:
     small={"shape": ["A", "sparse 2"], "subscriptions": [2_000], "events": [100], "k": [20]},
     full={
         "shape": ["A", "B", "C", "dense 2", "sparse 2", "dense 4", "sparse 4"],
-        "subscriptions": [1_000_000],
+        "subscriptions": [500_000],
         "events": [1_000],
         "k": [20],
     },
