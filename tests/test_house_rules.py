@@ -42,6 +42,7 @@ LEVELS |= {
     "demo": 8,
     "warm": 9,
     "cli": 9,
+    "__main__": 10,
 }
 GROUND, FIGURES = 0, 8
 
