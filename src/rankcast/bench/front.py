@@ -89,19 +89,27 @@ def significant(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}".rstrip(".")
 
 
+def cells(row: Row) -> tuple[str, ...]:
+    """A row as it is shown, under `HEADINGS`."""
+    system, plain = (
+        "" if each is None else significant(each) for each in (row.system_factor, row.plain_factor)
+    )
+    return row.task, row.ours, row.system or "none that ends", system, row.plain, plain
+
+
 def markdown(records: Sequence[Record]) -> str:
     """The table, and whence it is; empty without records."""
     found = rows(records)
     if not found:
         return ""
-    chosen = [record for record in records if record.case in _TASKS]
     lines = [f"| {' | '.join(HEADINGS)} |", f"|{' --- |' * len(HEADINGS)}"]
-    for row in found:
-        factors = [
-            "" if each is None else significant(each) for each in (row.system_factor, row.plain_factor)
-        ]
-        cells = (row.task, row.ours, row.system or "none that ends", factors[0], row.plain, factors[1])
-        lines.append(f"| {' | '.join(cells)} |")
+    lines += [f"| {' | '.join(cells(row))} |" for row in found]
+    return "\n".join([*lines, "", source(records)])
+
+
+def source(records: Sequence[Record]) -> str:
+    """Whence the figures are: machine, day and commit."""
+    chosen = [record for record in records if record.case in _TASKS]
     machine = chosen[-1].machine
     commits = sorted(
         {
@@ -110,5 +118,5 @@ def markdown(records: Sequence[Record]) -> str:
         }
     )
     days = sorted({record.at[:10] for record in chosen})
-    source = f"{machine['cpu']}, {machine['cores']} cores, {' and '.join(days)}, commit {', '.join(commits)}"
-    return "\n".join([*lines, "", f"One thread each; {source}."])
+    where = f"{machine['cpu']}, {machine['cores']} cores, {' and '.join(days)}, commit {', '.join(commits)}"
+    return f"One thread each; {where}."

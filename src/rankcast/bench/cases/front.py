@@ -225,7 +225,7 @@ def nearest(parameters: Parameters, rng: np.random.Generator) -> Trial:
     side, cars, k, steps = parameters["side"], parameters["cars"], parameters["k"], 8 * (RUNS + 1)
     places = rng.uniform(0, side, (2, parameters["objects"]))
     objects: Columns = {"id": np.arange(parameters["objects"]), "x": places[0], "y": places[1]}
-    parts = list(_drives(rng, side, cars, steps + 1, parameters["step"] / 60))
+    parts = list(drives(rng, side, cars, steps + 1, parameters["step"] / 60))
     engine = MovingTopK(over=[], k=k, score=scoring.weighted_sum([1.0]), tuning={"threads": 1})
     engine.upsert(objects)
     engine.subscribe(parts[0])
@@ -253,7 +253,7 @@ def _driven(turn: tuple[Any, Any]) -> Any:
     return publish_all(*turn)
 
 
-def _drives(rng: np.random.Generator, side: float, cars: int, steps: int, km: float) -> Iterator[Columns]:
+def drives(rng: np.random.Generator, side: float, cars: int, steps: int, km: float) -> Iterator[Columns]:
     """Positions of cars that keep their way and turn at the borders, step by step."""
     place, angle = rng.uniform(0, side, (2, cars)), rng.uniform(0, 2 * np.pi, cars)
     way = km * np.array([np.cos(angle), np.sin(angle)])
@@ -280,7 +280,7 @@ def skylines(parameters: Parameters, rng: np.random.Generator) -> Trial:
     for axis in "xy":
         objects[axis] = objects[axis] / moving.UNIVERSE * side
     steps = 10 * (RUNS + 1)
-    parts = list(_drives(rng, side, cars, steps + 1, 1 / 60))
+    parts = list(drives(rng, side, cars, steps + 1, 1 / 60))
     groups = [parts[at : at + 10] for at in range(1, steps + 1, 10)]
     engine = MovingSkyline(over=over, tuning={"threads": 1})
     engine.upsert(objects)
