@@ -448,11 +448,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ship", type=Path, metavar="DIR", help="copy the used kernels to a directory for a wheel"
     )
-    parser.add_argument(
-        "--level",
-        metavar="NAME",
-        help="processor level, such as x86-64-v2; default: the best of this machine",
-    )
+    parser.add_argument("--level", metavar="NAME", help="processor level; default: the best of this machine")
     parser.set_defaults(run=run)
 
 
