@@ -120,7 +120,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, words: Ids, frequency: Ints, documents: int) -> Vocabulary:
-        """Create it from counts: distinct terms in code point order, and the number of documents with each."""
+        """Create it from counts: distinct terms in code point order, and the documents with each."""
         for fixed in (frequency, words.offsets, words.data):
             fixed.setflags(write=False)
         return cls(words, frequency, documents)

@@ -148,7 +148,7 @@ class Weighted:
         return self.lam * _sum(values, weights) + (1 - self.lam) * _product(values, weights)
 
     def statics(self, attributes: Floats) -> Floats:
-        """The parts of the scores that do not depend on distance (n, 2): sum and product, where they count."""
+        """The parts of scores that do not depend on distance (n, 2): sum and product, where they count."""
         attributes = attributes + self.offset if self.offset else attributes
         values, weights = list(attributes.T), self._weights(attributes.shape[1])[: attributes.shape[1]]
         found = np.zeros((attributes.shape[0], 2))
