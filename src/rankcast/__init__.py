@@ -1,6 +1,6 @@
 """Ranked publish/subscribe: standing top-k queries, kept current over streams.
 
-Public names only; each is imported when it is first used, so that `import rankcast` is quick.
+This module has the public names only. Each is imported on first use, so `import rankcast` is fast.
 """
 
 from __future__ import annotations

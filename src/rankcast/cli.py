@@ -1,13 +1,12 @@
-"""The one command, `rankcast`.
+"""The command `rankcast`.
 
-A command is a row of `COMMANDS`: a name, a line of help, and the module that serves it. That module has
+A command is a row of `COMMANDS`: a name, a line of help, and the module that implements it. That module has
 `configure(parser)`, which adds its arguments and sets the default `run`, a function that takes the parsed
-arguments and returns the exit code. Only the module of the command that was asked for is imported, so that
+arguments and returns the exit code. Only the module of the requested command is imported, so
 `rankcast --version` and a mistyped word answer at once.
 
-Exit codes: 0; 2 with a word on standard error for a mistake of the user's (on a terminal what, detail and
-hint have a line each; anywhere else all is one line); 1 when a command finished and found what it measures to
-be wrong.
+Exit codes: 0 for success; 2 for a user's mistake, with a message on standard error (on a terminal its detail
+and hint have their own lines; elsewhere it is one line); 1 if a command finished and found a wrong result.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ INTERRUPTED = 130
 
 
 class Command(NamedTuple):
-    """One word after `rankcast`: what it is called, what it does, and the module with `configure`."""
+    """One word after `rankcast`: its name, what it does, and the module with `configure`."""
 
     name: str
     summary: str
@@ -37,20 +36,22 @@ class Command(NamedTuple):
 COMMANDS: tuple[Command, ...] = (
     Command("run", "run the pipeline that a file describes", "rankcast.pipeline.run_command"),
     Command("replay", "run a pipeline over history, as a batch job", "rankcast.pipeline.replay_command"),
-    Command("reshard", "give a stopped pipeline other shards", "rankcast.pipeline.reshard_command"),
-    Command("migrate", "give a stopped pipeline other settings", "rankcast.pipeline.reshard_command"),
-    Command("plan", "say what a load needs: shards, cores, memory", "rankcast.bench.plan_command"),
-    Command("serve", "serve streams over HTTP: register, publish, be told", "rankcast.service.serve_command"),
-    Command("token", "make, list and revoke tokens of the service", "rankcast.service.token_command"),
-    Command("backup", "copy the data of a service, which may be running", "rankcast.service.backup_command"),
-    Command("restore", "make the data of a service from a copy", "rankcast.service.backup_command"),
-    Command("top", "watch a running service", "rankcast.service.top_command"),
-    Command("warm", "compile kernels ahead of their first use", "rankcast.warm"),
-    Command("demo", "show pipelines, one engine or a whole city at work", "rankcast.demo.commands"),
     Command(
-        "simulate", "play a network experiment that a file describes", "rankcast.papers.network.commands"
+        "reshard", "change the number of shards of a stopped pipeline", "rankcast.pipeline.reshard_command"
     ),
-    Command("bench", "measure declared cases, report them, compare two runs", "rankcast.bench.commands"),
+    Command("migrate", "change the settings of a stopped pipeline", "rankcast.pipeline.reshard_command"),
+    Command("plan", "estimate what a load needs: shards, cores, memory", "rankcast.bench.plan_command"),
+    Command("serve", "serve streams over HTTP", "rankcast.service.serve_command"),
+    Command("token", "create, list and revoke tokens of the service", "rankcast.service.token_command"),
+    Command("backup", "back up the data of a service, running or not", "rankcast.service.backup_command"),
+    Command("restore", "restore the data of a service from a backup", "rankcast.service.backup_command"),
+    Command("top", "monitor a running service", "rankcast.service.top_command"),
+    Command("warm", "compile kernels ahead of their first use", "rankcast.warm"),
+    Command("demo", "show pipelines, one engine or a city at work", "rankcast.demo.commands"),
+    Command(
+        "simulate", "simulate the broker network that a file describes", "rankcast.papers.network.commands"
+    ),
+    Command("bench", "run benchmark cases, report them, compare two runs", "rankcast.bench.commands"),
 )
 
 
@@ -62,7 +63,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; nothing escapes as a traceback but a defect of ours."""
+    """Run one command and return its exit code; only a bug of ours shows a traceback."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         parsed = _parser(words).parse_args(words)
@@ -86,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """Build the parser; only the command that `words` begin with gets its arguments, hence its imports."""
+    """Build the parser; only the first word's command gets its arguments, and hence its imports."""
     parser = _Parser(prog="rankcast", description="Ranked publish/subscribe: standing top-k queries.")
     parser.add_argument("--version", action="version", version=f"rankcast {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -98,7 +99,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _refuse(text: str) -> int:
-    """Say on standard error what the user should change, a line for each part if people read it there."""
+    """Print on standard error what the user should change, on several lines if it is a terminal."""
     said = plain(text, keep="\n") if sys.stderr.isatty() else plain(_one_line(text))
     sys.stderr.write(f"rankcast: {said}\n")
     return USAGE_MISTAKE

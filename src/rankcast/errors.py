@@ -1,13 +1,12 @@
-"""Errors that say what is wrong, where, what was expected and what to do about it.
+"""Errors that say what is wrong, where, what was expected and what to do.
 
 Every error of the package is a `RankcastError`. Its text has one to three lines: what happened, then
-`Detail:` and `Hint:` where there is something to add. The parts stay available as attributes, so that a
-runtime can report a refused row without parsing text. All of them survive pickling, since Spark ships
+`Detail:` and `Hint:` if there is something to add. The parts are also attributes, so that a
+runtime can report a refused row without parsing text. All errors can be pickled, because Spark ships
 exceptions between processes.
 
-What comes from outside (ids, names, values) never reaches a terminal as it is: whatever does not print is
-written as an escape, in every part of every error, and `shown` and `brief` cut long values where they are
-quoted.
+Text from outside (ids, names, values) never reaches a terminal unchanged: in every part of every error,
+unprintable characters are escaped, and `shown` and `brief` cut long values.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ SHOWN = 60  # characters of a value that is quoted in a message
 
 
 def plain(text: str, keep: str = "") -> str:
-    r"""A text in which characters that do not print (controls, bidi marks, lone surrogates) are escapes.
+    r"""A text with unprintable characters (controls, bidi marks, lone surrogates) escaped.
 
-    Those in `keep` stay. Cost: one look if there is nothing to do.
+    Characters in `keep` stay. Cost: one scan if there is nothing to escape.
 
     >>> plain("a\x1b[31mb"), plain("two\nlines", keep="\n") == "two\nlines"
     ('a\\x1b[31mb', True)
@@ -38,7 +37,7 @@ def plain(text: str, keep: str = "") -> str:
 
 
 def brief(text: str) -> str:
-    """A text for the inside of a message: no character that does not print, and no more than `SHOWN`."""
+    """A text for use inside a message: printable, and at most `SHOWN` characters."""
     return printable(text, SHOWN)
 
 
@@ -49,7 +48,7 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = SHOWN
 
 
 def shown(value: object) -> str:
-    """A value as an error may show it: some 60 printable characters, whatever it is.
+    """Any value as an error may show it: about 60 printable characters.
 
     >>> shown("[/]"), shown(7), len(shown("a" * 100))
     ("'[/]'", '7', 60)
@@ -62,7 +61,7 @@ def shown(value: object) -> str:
 
 
 def printable(text: str, most: int = _NAME, keep: str = "") -> str:
-    """Text with escapes for what cannot be printed (but for what is in `keep`), cut where it is too long."""
+    """A text with unprintable characters escaped (except those in `keep`), cut if it is too long."""
     if len(text) <= most and text.isprintable():
         return text
     told = plain(text[: most + 1], keep)
@@ -81,7 +80,12 @@ def _lines(what: str, detail: str | None, hint: str | None) -> str:
 
 
 class RankcastError(Exception):
-    """Base of every error raised on purpose by this package."""
+    """The base class of every error that this package raises on purpose.
+
+    >>> print(RankcastError("the disk is full", hint="Make room, then call again."))
+    the disk is full
+    Hint: Make room, then call again.
+    """
 
     def __init__(self, what: str, *, detail: str | None = None, hint: str | None = None) -> None:
         what = plain(what)
@@ -96,7 +100,7 @@ class RankcastError(Exception):
 
 
 def _rebuilt(kind: type[RankcastError], told: tuple[object, ...]) -> RankcastError:
-    """An error from its text; its parts are put back by pickle."""
+    """An error from its text; pickle restores its parts."""
     return kind.__new__(kind, *told)
 
 
@@ -104,12 +108,12 @@ class InputError(RankcastError, ValueError):
     """Rows or arguments that cannot be accepted; the call that raised it has changed nothing.
 
     Args:
-        what: what is wrong, as a predicate of the column if one is named ("is null", "has 3 dimensions").
-        where: the table or call that was given, for example "subscriptions".
-        column: the column that is wrong.
+        what: what is wrong, as a predicate of the column if there is one ("is null", "has 3 dimensions").
+        where: the table or call, for example "subscriptions".
+        column: the bad column.
         row: the first bad row, counted from 0.
-        expected: what would have been accepted.
-        detail: a further sentence on why.
+        expected: what would be accepted.
+        detail: a sentence that explains why.
         hint: what to do.
 
     >>> print(InputError("is NaN", where="events", column="y", row=17, expected="a finite number"))
@@ -145,7 +149,7 @@ class InputError(RankcastError, ValueError):
         self.detail = None if detail is None else plain(detail)
 
     def at(self, row: int) -> InputError:
-        """The same of another row: where only some rows of a table were looked at."""
+        """The same error for another row, for callers that checked only some rows of a table."""
         return InputError(
             self.predicate,
             where=self.where,
@@ -158,7 +162,7 @@ class InputError(RankcastError, ValueError):
 
     @classmethod
     def unknown(cls, key: object, known: Iterable[str], *, where: str, word: str = "key") -> Self:
-        """Refuse a name that is not among the known ones, and point at the nearest of them."""
+        """The error for an unknown name; it suggests the nearest known one."""
         names, name = sorted(known), printable(str(key))
         near = difflib.get_close_matches(name, names[:_NEAR], n=1, cutoff=0.5)
         found = cls(
@@ -182,7 +186,7 @@ class SettingError(InputError):
 
 
 class InterruptedEngineError(RankcastError):
-    """An engine whose change was left half done, by an interrupt or for want of memory; it must not be used.
+    """An engine whose change was interrupted halfway, or ran out of memory; it must not be used any more.
 
     >>> print(InterruptedEngineError("MemoryError"))
     the engine was interrupted: load it again
@@ -203,7 +207,7 @@ class InterruptedEngineError(RankcastError):
 
 
 class NestedCallError(RankcastError, RuntimeError):
-    """An engine was called by a function that it had called itself; the call has changed nothing.
+    """A function that an engine calls has called the same engine; the call has changed nothing.
 
     >>> print(NestedCallError("publish"))
     publish: the engine is inside another call
@@ -223,11 +227,15 @@ class NestedCallError(RankcastError, RuntimeError):
 
 
 class FunctionError(InputError):
-    """A function of one's own that gave something else than numbers, or NaN; the call has changed nothing."""
+    """A user's function that returned NaN or something other than numbers; the call has changed nothing."""
 
 
 class SnapshotError(RankcastError):
-    """A snapshot that is damaged, truncated, foreign, or of a format this version does not know."""
+    """A snapshot that is damaged, truncated, foreign, or of an unknown format.
+
+    >>> print(SnapshotError("there is no snapshot at stocks"))
+    there is no snapshot at stocks
+    """
 
 
 class JournalError(RankcastError):
@@ -243,7 +251,7 @@ class StaleTokenError(RankcastError):
 
 
 class ServiceError(RankcastError):
-    """A call of the service that was refused, or that got no answer (then `status` is None).
+    """A call that the service refused, or that got no answer (then `status` is None).
 
     >>> print(ServiceError("Bad Request", status=400, detail='column "y" is NaN', hint="Leave it out."))
     Bad Request (400)
@@ -274,7 +282,7 @@ class ServiceError(RankcastError):
 
 
 class MissingExtraError(RankcastError, ImportError):
-    """An optional part of the package was used without what it needs installed.
+    """An optional part of the package needs something that is not installed.
 
     >>> print(MissingExtraError("plot", needs="matplotlib"))
     this needs matplotlib, which is not installed
@@ -295,7 +303,7 @@ def required(module: str, extra: str, *, needs: str | None = None) -> Any:
     """Import a module that comes with an extra.
 
     Raises:
-        MissingExtraError: it is not installed; names its package, or what `needs` says.
+        MissingExtraError: it is not installed; the error names its package, or what `needs` says.
     """
     try:
         return importlib.import_module(module)

@@ -1,18 +1,18 @@
-"""The receiving side of dissemination: lists that follow messages; needs the standard library alone.
+"""The receiving side of dissemination: lists that follow messages. It needs only the standard library.
 
-A `SubscriberList` is one list by the protocol of [Range §II-A]. A `Gateway` has many of them behind one
-connection: it hears every message of an engine once, and hands it to those in its tile.
+A `SubscriberList` is one list that follows the protocol of [Range §II-A]. A `Gateway` has many of them behind
+one connection: it receives every message of an engine once, and passes it to the subscribers in its tile.
 
-Messages come in parts, each with `sequence`, its number, and `after`, the number of the part before it: what
-the service tells of one write, or messages that `RangeTopK.disseminate` was asked to number. So a receiver of
-all parts notices what is lost, doubled or out of order: a part that it had is ignored; before any other that
-does not follow on the last one, it asks for all its lists anew. An answer tells the sequence that its lists
-are of, and parts up to that one are not for them: whoever comes late asks for the own list alone, and nobody
-has to wait.
+Messages come in parts, each with `sequence`, its number, and `after`, the number of the previous part: what
+the service sends for one write, or messages numbered by `RangeTopK.disseminate`. So a receiver of
+all parts notices what is lost, duplicated or out of order. It ignores a part it has already seen. Before any
+other part that does not continue the last one, it asks for all its lists again. An answer has the sequence
+of its lists, and parts up to that sequence do not apply to them. So a late subscriber only needs its own
+list, and nobody has to wait.
 
-Invariant: while a gateway is in step, each list is the one of its own sequence, or of the last part, if that
-is later. Ranges that are equal share a list. Cost of a message: those whose lower end in the first attribute
-lies in its tile are compared, and whom it reaches pays O(k).
+Invariant: while a gateway is in step, each list reflects its own sequence, or the last part if that is later.
+Equal ranges share a list. Cost of a message: a comparison for each range whose lower end in the first
+attribute lies in the tile, and O(k) for each range that the message reaches.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ AT_ONCE = 10_000  # ranges that are asked for together
 class SubscriberList:
     """A ranked list of at most k items that follows messages.
 
-    A message about an item in the list replaces its score; one about another item is a bid for a place. A
-    score of None removes the item. Ties go to the smaller id. Cost: O(k) a message.
+    A message about an item in the list replaces its score; a message about another item competes for a place.
+    A score of None removes the item. Ties go to the smaller id. Cost: O(k) per message.
 
     >>> mine = SubscriberList(k=2)
     >>> [mine.receive(*each) for each in [("a", 3.0), ("b", 1.0), ("c", 2.0), ("d", 9.0), ("b", None)]]
     [True, True, True, False, True]
-    >>> mine.items()
-    [('c', 2.0)]
+    >>> mine.items(), mine.digest() == digest_of([("c", 2.0)])
+    ([('c', 2.0)], True)
     """
 
     __slots__ = ("_k", "_scores", "_sign")
@@ -57,7 +57,7 @@ class SubscriberList:
         return len(self._scores)
 
     def receive(self, item: Any, score: float | None) -> bool:
-        """Take one message; returns whether the list is another one."""
+        """Take one message; returns whether the list has changed."""
         scores = self._scores
         if score is None:
             return scores.pop(item, None) is not None
@@ -77,7 +77,7 @@ class SubscriberList:
         return [(item, self._scores[item]) for item in sorted(self._scores, key=self._place)]
 
     def digest(self) -> str:
-        """A short name of what the list holds: other lists have another one; see `digest_of`."""
+        """A short digest of the list, which differs for different lists; see `digest_of`."""
         return digest_of(self.items())
 
     def _place(self, item: Any) -> tuple[float, Any]:
@@ -97,7 +97,7 @@ def digest_of(items: Iterable[tuple[Any, float]]) -> str:
 class Lists(NamedTuple):
     """Current lists, as of a sequence: rows with `subscription`, `item` and `score`.
 
-    `same` names those whose digest was sent and is right; they have no rows.
+    `same` names the subscriptions whose digest was sent and is right; they have no rows.
     """
 
     sequence: int
@@ -108,7 +108,7 @@ class Lists(NamedTuple):
 def answer(
     ranges: list[dict[str, Any]], preview: Callable[[list[dict[str, Any]]], Iterable[Row]], sequence: int
 ) -> Lists:
-    """What a source answers, as of a sequence: `preview` gives the rows of ranges without their digests."""
+    """The answer of a source, as of a sequence; `preview` returns the rows of ranges, without digests."""
     sent: list[tuple[Any, Any]] = [(row.get("id"), row.pop("digest", None)) for row in ranges]
     rows = list(preview(ranges))  # refuses what is no id
     lists: dict[Id, list[tuple[Any, float]]] = {name: [] for name, digest in sent if digest is not None}
@@ -120,7 +120,7 @@ def answer(
 
 
 class Part(NamedTuple):
-    """Messages, their number and that of the part before; `event` is "tiles" or "gap": some are not told."""
+    """Messages, their number and that of the previous part; `event` is "tiles" or "gap" (some are lost)."""
 
     event: str
     rows: Iterable[Row]
@@ -129,11 +129,11 @@ class Part(NamedTuple):
 
 
 class BehindError(RankcastError):
-    """Lists were asked for, and what came is older than what was heard already."""
+    """The requested lists are older than the messages already received."""
 
 
 class _Kept:
-    """The list of one box: the sequence it is of, and who wants how many of its items."""
+    """The list of one box, its sequence, and how many of its items each subscriber wants."""
 
     __slots__ = ("box", "list", "sequence", "wanted")
 
@@ -145,17 +145,17 @@ class _Kept:
 
 
 class Gateway:
-    """The lists of many subscribers, kept from the messages of one engine.
+    """The lists of many subscribers, kept current from the messages of one engine.
 
     Args:
-        ask: gives the current lists of ranges, given rows with `id` and their ends, perhaps with `digest`;
-            see `answer`.
-        over: the attribute that ranges are over, or a list of them, as the engine has it.
+        ask: returns the current lists of ranges. It gets rows with `id`, the ends of the range and
+            possibly `digest`; see `answer`.
+        over: the attribute of the ranges, or a list of them, as in the engine.
         by: the attribute that ranks.
-        k: the engine's k: what the server sends tiles for, and the most that a subscriber can want.
+        k: the engine's k: the k of the server's tiles, and the most items that a subscriber can want.
         order: the engine's order.
 
-    All calls may come from several threads; they take turns.
+    Any thread may call it; calls take turns.
 
     >>> gateway = Gateway(lambda ranges: Lists(0, []), over="risk", by="pe", k=2)
     >>> gateway.subscribe([{"id": "ada", "risk_lo": 2, "risk_hi": 6}])
@@ -164,8 +164,9 @@ class Gateway:
     >>> ends = {"risk_lo_outer": None, "risk_lo_inner": 3.0, "risk_hi_inner": 3.0, "risk_hi_outer": None}
     >>> gateway.receive([{**ends, "item": "ACME", "risk": 3.0, "pe": 12.0}], sequence=1, after=0)
     ['ada']
-    >>> gateway.items("ada")
-    [('ACME', 12.0)]
+    >>> gateway.items("ada"), gateway.sequence, gateway.stats()["reached"]
+    ([('ACME', 12.0)], 1, 1)
+    >>> gateway.unsubscribe(["ada"])
     """
 
     def __init__(
@@ -194,7 +195,7 @@ class Gateway:
 
     @classmethod
     def of(cls, client: Any, stream: str) -> Gateway:
-        """A gateway to a stream of a `rankcast.Client`; let it `follow(client.tiles(stream))`."""
+        """A gateway for a stream of a `rankcast.Client`; let it `follow(client.tiles(stream))`."""
         settings = client.get_stream(stream).settings
         told = {name: settings[name] for name in ("over", "by", "k", "order") if name in settings}
         return cls(lambda ranges: client.lists(stream, ranges), **told)
@@ -204,14 +205,14 @@ class Gateway:
 
     @property
     def sequence(self) -> int | None:
-        """The last part that was heard; None: it is not in step, and the next part makes it ask."""
+        """The number of the last part; None if the gateway is out of step and will ask with the next part."""
         return self._sequence
 
     def stats(self) -> dict[str, int]:
         """Counters since the start.
 
-        `messages` heard, how many subscribers they `reached`, how often that was `needless`, parts `doubled`,
-        `gaps` noticed, lists `asked` for, and subscribers whose lists `check` has `mended`.
+        `messages` received, how many subscribers they `reached`, how often that was `needless`, parts
+        `doubled`, `gaps` noticed, lists `asked` for, and subscribers whose lists `check` has `mended`.
         """
         with self._turn:
             return dict(self._count)
@@ -219,9 +220,9 @@ class Gateway:
     # Subscribers
 
     def subscribe(self, rows: Iterable[Row]) -> None:
-        """Let subscribers in: `id`, `<over>_lo`, `<over>_hi` (absent or None: unbounded), `k`.
+        """Add subscribers: `id`, `<over>_lo`, `<over>_hi` (absent or None: unbounded), `k`.
 
-        They have their lists at once if the gateway is in step, otherwise as soon as it is.
+        They get their lists immediately if the gateway is in step, otherwise as soon as it is.
 
         Raises:
             InputError: a row is wrong; nothing has changed.
@@ -248,7 +249,7 @@ class Gateway:
                 self._box_of[name] = box
 
     def unsubscribe(self, ids: Iterable[Id]) -> None:
-        """Let subscribers go."""
+        """Remove subscribers."""
         with self._turn:
             gone = list(dict.fromkeys(ids))
             for place, name in enumerate(gone):
@@ -272,7 +273,7 @@ class Gateway:
     # Messages
 
     def follow(self, parts: Iterable[Any]) -> Iterator[list[Id]]:
-        """Take parts (`Part`, or from `Client.tiles`) as they come; after each, whose lists have changed."""
+        """Take parts (`Part`, or from `Client.tiles`) as they arrive; yields whose lists each has changed."""
         for part in parts:
             if part.event == "gap" or part.after is None:
                 with self._turn:
@@ -287,12 +288,12 @@ class Gateway:
     ) -> list[Id]:
         """Take one part; returns the subscribers whose lists have changed.
 
-        If it does not follow on what was heard, all lists are asked for first. Without `sequence` and `after`
-        messages have numbers of their own, in a column `sequence`. A part without rows and with `after` as
-        large as `sequence` is a sign of life: whoever has missed the last part notices it then.
+        If it does not continue the previous part, the gateway first asks for all lists. Without `sequence`
+        and `after`, messages have their own numbers in a column `sequence`. A part without rows whose `after`
+        equals its `sequence` is a heartbeat: a receiver that missed the last part notices it then.
 
         Raises:
-            BehindError: these lists are too old. Whatever is raised here, the next part asks again.
+            BehindError: the lists are too old. After any exception the next part asks again.
         """
         with self._turn:
             if sequence is not None and after is not None:
@@ -303,7 +304,7 @@ class Gateway:
             return list(changed)
 
     def _take(self, rows: Iterable[Row], sequence: int, after: int) -> dict[Id, None]:
-        """Take messages that follow on `after`; the subscribers whose lists have changed."""
+        """Take messages that continue `after`; returns the subscribers whose lists have changed."""
         if self._sequence is not None and sequence <= self._sequence:
             self._count["doubled"] += sequence > after
             return {}
@@ -322,7 +323,7 @@ class Gateway:
         return changed
 
     def resynchronise(self, sequence: int) -> list[Id]:
-        """Ask for all lists, which must be of this sequence or later, and go on behind it.
+        """Ask for all lists, which must be of this sequence or later, and continue from there.
 
         Returns the subscribers whose lists have changed.
         """
@@ -333,10 +334,10 @@ class Gateway:
             return changed
 
     def check(self) -> list[Id]:
-        """Compare the digests of all lists with the source, and take over those that differ.
+        """Compare the digests of all lists with the source, and replace those that differ.
 
-        Returns the subscribers whose lists were wrong: nobody, unless parts were forged or a source changed
-        its past. Nothing is done out of step, or where the source is ahead: then a part is under way.
+        Returns the subscribers whose lists were wrong: none, unless parts were forged or a source changed its
+        history. It does nothing while the gateway is out of step or a part is on its way.
         """
         with self._turn:
             if self._sequence is None:
@@ -356,7 +357,7 @@ class Gateway:
     # Inside
 
     def _deliver(self, tile: Row, sequence: int) -> Iterator[Id]:
-        """Hand a message to the lists in its tile; the subscribers whose lists have changed."""
+        """Pass a message to the lists in its tile; returns the subscribers whose lists have changed."""
         for name in (f"{self._over[0]}_lo_outer", f"{self._over[0]}_lo_inner", "item", self._by):
             if name not in tile:
                 raise InputError("is missing", where="tiles", column=name, expected="a message of the engine")
@@ -390,7 +391,7 @@ class Gateway:
                 yield kept
 
     def _fill(self, some: list[_Kept], least: int) -> list[Id]:
-        """Ask for lists, and take them over; the subscribers whose lists have changed."""
+        """Ask for lists and store them; returns the subscribers whose lists have changed."""
         changed: list[Id] = []
         for first in range(0, len(some), AT_ONCE):
             part = some[first : first + AT_ONCE]
@@ -407,7 +408,7 @@ class Gateway:
         return changed
 
     def _asked(self, some: list[_Kept], *, digests: bool = False) -> _Found:
-        """Current lists as the source has them; None for those whose digest is right."""
+        """The current lists of the source; None for those whose digest is right."""
         ranges = [self._range(place, kept) for place, kept in enumerate(some)]
         if digests:
             for asked, kept in zip(ranges, some, strict=True):
@@ -424,7 +425,7 @@ class Gateway:
         return _Found(answer.sequence, lists)
 
     def _range(self, place: int, kept: _Kept) -> dict[str, Any]:
-        """A box as it is asked for."""
+        """A box as a row of a request."""
         row: dict[str, Any] = {"id": place}
         for name, lo, hi in zip(self._over, kept.box[::2], kept.box[1::2], strict=True):
             row[f"{name}_lo"] = None if lo == -inf else lo
@@ -506,14 +507,14 @@ def _wrong(what: str, column: str, row: int, expected: str) -> InputError:
 
 
 def _count(name: str, value: Any) -> int:
-    """A setting that is a whole number from 1 on."""
+    """A setting that is a whole number of at least 1."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or not 1 <= value.__index__() < 2**31:
         raise SettingError(f"{name} is {shown(value)}", expected="a whole number from 1 to 2147483647")
     return int(value.__index__())
 
 
 def _sign(order: Any) -> float:
-    """What scores are multiplied by, so that the smallest is the best."""
+    """The factor for scores that makes the smallest one the best."""
     if order not in ("asc", "desc"):
         raise SettingError.unknown(order, ["asc", "desc"], where="order", word="value")
     return 1.0 if order == "asc" else -1.0

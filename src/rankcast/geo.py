@@ -1,6 +1,7 @@
-"""Zones for maps: as GeoJSON (RFC 7946), as GeoArrow, as cells of H3.
+"""Zones for maps: as GeoJSON (RFC 7946), as GeoArrow, as H3 cells.
 
-All take a table that `zones()` of a moving engine gave, or the second one of `publish(..., zones=True)`.
+All functions take a table from `zones()` of a moving engine, or the second table of `publish(...,
+zones=True)`.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ _RINGS = 64  # of cells around the one in the middle that are looked at
 
 
 def geojson(zones: pa.Table, wanted: Set[str] = frozenset()) -> dict[str, Any]:
-    """A collection with a feature a zone, its subscription as `id`; only those wanted, if any are named.
+    """A feature collection with one feature per zone, its subscription as `id`; `wanted` selects zones.
 
-    A circle is a point with the properties `radius` (null: without end) and `members`. A zone that is void
+    A circle is a point with the properties `radius` (null: unbounded) and `members`. A void zone
     has no geometry.
 
     >>> table = pa.table({"subscription": [7], "x": [1.0], "y": [2.0], "radius": [3.0], "members": [["a"]]})
@@ -48,9 +49,14 @@ def geojson(zones: pa.Table, wanted: Set[str] = frozenset()) -> dict[str, Any]:
 
 
 def geoarrow(zones: pa.Table) -> pa.Table:
-    """The same zones with a column `geometry` that readers of GeoArrow know.
+    """The same zones with a column `geometry` in GeoArrow's format.
 
-    Polygons and lines are `geoarrow.wkb`; the centres of circles `geoarrow.point`, instead of `x` and `y`.
+    Polygons and lines are `geoarrow.wkb`; the centres of circles are `geoarrow.point`, instead of `x` and
+    `y`.
+
+    >>> table = pa.table({"subscription": [7], "x": [1.0], "y": [2.0], "radius": [3.0]})
+    >>> geoarrow(table).column_names
+    ['subscription', 'geometry', 'radius']
     """
     if "geometry" in zones.column_names:
         place = zones.column_names.index("geometry")
@@ -64,11 +70,13 @@ def geoarrow(zones: pa.Table) -> pa.Table:
 
 
 def h3_cells(zones: pa.Table, resolution: int) -> pa.Table:
-    """The cells of H3 that lie inside zones on the globe: `subscription` and `cells`, a list of their names.
+    """The H3 cells inside zones on the globe: `subscription` and `cells`, a list of their names.
 
     For zones of `metric="haversine"`; needs the library (`pip install "rankcast[h3]"`). A position in one of
-    the cells is inside the zone. A zone that is void, or smaller than a cell, has none; of one that is very
-    wide the cells around its centre.
+    the cells is inside the zone. A zone that is void, or smaller than a cell, has no cells; for a very wide
+    zone only the cells around its centre are listed.
+
+        h3_cells(engine.zones(), resolution=9)
     """
     if "radius" not in zones.column_names:
         raise InputError("zones are no circles", expected='zones of metric="haversine"')
@@ -82,7 +90,7 @@ def h3_cells(zones: pa.Table, resolution: int) -> pa.Table:
 def _cells(h3: Any, centre: tuple[float, float], radius: float, resolution: int) -> list[str]:
     """The cells inside a circle, ring by ring, until a ring has none.
 
-    A circle of less than a quarter of the globe holds the edges between corners that it holds.
+    A circle of less than a quarter of the globe contains the edge between any two corners that it contains.
     """
     middle, found = h3.latlng_to_cell(centre[1], centre[0], resolution), []
     radius = min(radius, 9e6) * (1 - 1e-9)
@@ -103,7 +111,7 @@ def _finite(value: Any) -> Any:
 
 
 def _geometry(data: memoryview, at: int) -> tuple[dict[str, Any], int]:
-    """A geometry of WKB, and where it ends."""
+    """A geometry from WKB, and where it ends."""
     order = "<" if data[at] else ">"
     (kind,) = struct.unpack_from(f"{order}I", data, at + 1)
     at += 5

@@ -1,17 +1,16 @@
-"""Deltas from a topic of Kafka, each once: `read_deltas`.
+"""Read deltas from a Kafka topic, each once: `read_deltas`.
 
-Spark writes to Kafka at least once: what a micro-batch told may be told again after a crash. Every message
-says where it comes from (`rankcast.spark.kafka`): query, micro-batch, shard and the row's number there, which
-are the same when it comes again. A micro-batch begins only when the one before is written, and a key stays in
-its partition; so in each partition a row is a double if its micro-batch is older than the newest one of its
-query, or if the newest one has brought it already. A reader remembers no more than the rows of one
-micro-batch.
+Spark writes to Kafka at least once: after a crash it may repeat what a micro-batch has written. Every message
+names its origin (`rankcast.spark.kafka`): query, micro-batch, shard and the row's number there, which are the
+same in a repetition. A micro-batch starts only when the previous one is written, and a key stays in its
+partition. So in each partition a row is a duplicate if its micro-batch is older than the newest one of its
+query, or if the newest one has already contained it. A reader remembers only the rows of one micro-batch.
 
-A reader that begins again, or takes a partition over from another, goes back to where the newest micro-batch
-began in that partition, and notes what was handed out before it hands out more. Where that is stands in its
-position, which Kafka keeps for a group, or whoever reads keeps beside what it makes of the rows.
+A reader that restarts, or takes over a partition, goes back to the start of the newest micro-batch
+in that partition, and skips the rows that were already returned. That start is part of its
+position, which Kafka stores for a group, or which the application stores beside its results.
 
-Nothing here needs Spark; `pip install "rankcast[kafka]"` brings what it does.
+Spark is not needed; `pip install "rankcast[kafka]"` installs what is.
 """
 
 from __future__ import annotations
@@ -28,11 +27,14 @@ _ARROW = b"\xff\xff\xff\xff"  # how an Arrow stream begins; no JSON does
 
 
 class Deltas(NamedTuple):
-    """Rows that were handed out together.
+    """Rows returned together.
 
     Attributes:
         rows: deltas (or matches), each a dict with the columns of the engine's answer and `seq`.
-        positions: by partition, where to go on behind them.
+        positions: by partition, where to continue after them.
+
+    >>> Deltas([{"subscription": "ada", "op": "enter", "item": "ACME"}], {0: "1"}).rows[0]["op"]
+    'enter'
     """
 
     rows: list[dict[str, Any]]
@@ -41,7 +43,7 @@ class Deltas(NamedTuple):
 
 @dataclass
 class _Newest:
-    """The newest micro-batch of a query in one partition: where it began, and which rows came."""
+    """The newest micro-batch of a query in one partition: where it started, and which rows arrived."""
 
     batch: int
     begin: int
@@ -49,7 +51,7 @@ class _Newest:
 
 
 class Place:
-    """Where a reader is in one partition, and what it has handed out of the newest micro-batches.
+    """A reader's position in one partition, and what it has returned of the newest micro-batches.
 
     >>> place = Place(None)
     >>> place.fresh(0, {"query": "q", "batch": "3", "shard": "1", "n": "7"}, 2), place.next
@@ -75,18 +77,18 @@ class Place:
 
     @property
     def start(self) -> int | None:
-        """From where to read; None: it was nowhere yet."""
+        """Where to start reading; None if there is no position yet."""
         begins = [each.begin for each in self._newest.values()]
         return self.next if self.next is None else min([self.next, *begins])
 
     def text(self) -> str:
-        """The position, to go on from."""
+        """The position as text, to continue from."""
         kept = list(self._newest.items())[-QUERIES:]
         queries = {query: [each.batch, each.begin] for query, each in kept}
         return json.dumps({"next": self.next, "queries": queries}, separators=(",", ":"))
 
     def fresh(self, offset: int, headers: Mapping[str, str], count: int) -> list[bool]:
-        """Which of the rows of a message are to be handed out; notes that they were."""
+        """Which rows of a message are new; they then count as returned."""
         before = self.next is not None and offset < self.next
         self.next = offset + 1 if self.next is None else max(self.next, offset + 1)
         try:
@@ -117,28 +119,33 @@ def read_deltas(
     wait: float = 1.0,
     until_end: bool = False,
 ) -> Iterator[Deltas]:
-    """Hand out the deltas of a topic, each once, in the order of their partitions.
+    """Yield the deltas of a topic, each once, in the order of their partitions.
 
-    With `group`, Kafka shares the partitions among all readers of that name and keeps their positions: when
-    the next rows are asked for, those before count as done. Rows that were handed out when a reader dies, and
-    not done, are handed out again. Whoever must not see even those twice gives no group, stores `positions`
-    together with what it makes of the rows, in one transaction, and passes them on the next time.
+    With `group`, Kafka divides the partitions among all readers of that name and stores their positions:
+    asking for the next rows marks the previous ones as processed. If a reader dies, rows that it received and
+    did not process are returned again. To rule out even that, give no group, store `positions` together with
+    your results, in one transaction, and pass them the next time.
+
+        for deltas in read_deltas("127.0.0.1:9092", "deltas", group="pages"):
+            for row in deltas.rows:
+                print(row["subscription"], row["op"], row["item"], row["rank"])
 
     Args:
-        servers: where Kafka is, "host:9092,host:9092".
+        servers: the addresses of Kafka, "host:9092,host:9092".
         topic: the topic that a pipeline writes to.
         group: the group of readers.
-        positions: without a group, by partition, where to go on.
-        start: "earliest" or "latest": where to begin in partitions without a position.
-        settings: further settings of the client, as librdkafka names them.
-        at_most: how many rows are handed out together, but for a message that has more.
-        wait: how many seconds to wait for more rows before those that came are handed out.
-        until_end: end where the topic ended when this was called; otherwise wait for more, for ever.
+        positions: without a group, by partition, where to continue.
+        start: "earliest" or "latest": where to start in partitions without a position.
+        settings: further settings of the client, with librdkafka's names.
+        at_most: how many rows to return together, unless one message has more.
+        wait: how many seconds to wait for more rows before returning those that arrived.
+        until_end: stop at the end that the topic had at the time of the call; otherwise wait for more, for
+            ever.
 
     Raises:
         InputError: settings that cannot be accepted.
         MissingExtraError: the package confluent-kafka is not installed.
-        confluent_kafka.KafkaException: Kafka refuses something for good. While it is away it is waited for.
+        confluent_kafka.KafkaException: a permanent error of Kafka. While Kafka is away, the reader waits.
     """
     if start not in ("earliest", "latest"):
         raise InputError(f"start is {shown(start)}", expected="earliest or latest")
@@ -180,7 +187,7 @@ class _Reader:
     def batches(
         self, positions: Mapping[int, str], at_most: int, wait: float, *, until_end: bool
     ) -> Iterator[Deltas]:
-        """Everything, in parts."""
+        """All rows, in batches."""
         try:
             if until_end:
                 self._ends = self._last()
@@ -205,7 +212,7 @@ class _Reader:
             self._consumer.close()
 
     def _collect(self, at_most: int, wait: float) -> None:
-        """Take messages until there are enough rows, or none comes."""
+        """Take messages until there are enough rows, or none arrives."""
         while sum(map(len, self._waiting.values())) < at_most:
             message = self._consumer.poll(wait)
             if message is None:
@@ -231,7 +238,7 @@ class _Reader:
         self._waiting.setdefault(part, []).extend(taken)
 
     def _assign(self, consumer: Any, partitions: list[Any]) -> None:
-        """Partitions are given to this reader: go on where the group has come to."""
+        """This reader is assigned partitions: continue from the group's position."""
         for known in consumer.committed(partitions, timeout=30):
             text = known.metadata if known.offset >= 0 else None
             try:
@@ -247,15 +254,15 @@ class _Reader:
         return bool(getattr(consumer, "rebalance_protocol", str)() == "COOPERATIVE")
 
     def _revoke(self, consumer: Any, partitions: list[Any]) -> None:
-        """Partitions go to another reader: what was not handed out yet is its business."""
+        """Partitions go to another reader: drop rows that were not returned yet."""
         for each in partitions:
             self._waiting.pop(each.partition, None)
             self._places.pop(each.partition, None)
 
     def _begun(self, part: int, text: str | None, offset: int = -1) -> Place:
-        """The place of a reader in a partition: as it was told, or where the partition begins or ends now.
+        """The reader's place in a partition: the given one, or where the partition starts or ends now.
 
-        A number in any case: librdkafka would ask for a group's offset otherwise, which may never come if
+        It is always a number: otherwise librdkafka would ask for a group's offset, which may never arrive if
         there is no such group.
         """
         place = Place(text)
@@ -267,14 +274,14 @@ class _Reader:
         return self._client.TopicPartition(self._topic, part, self._places[part].start)
 
     def _bounds(self, part: int) -> tuple[int, int]:
-        """Where a partition begins and ends now."""
+        """Where a partition starts and ends now."""
         low, high = self._consumer.get_watermark_offsets(
             self._client.TopicPartition(self._topic, part), timeout=30
         )
         return int(low), int(high)
 
     def _commit(self) -> None:
-        """Let the group know how far it has come."""
+        """Store the group's position."""
         if self._group is None:
             return
         come = [
@@ -290,7 +297,7 @@ class _Reader:
                     raise
 
     def _moved(self) -> tuple[int, ...]:
-        """Errors of a commit by a reader whose partitions have gone to others meanwhile."""
+        """Errors of a commit by a reader whose partitions have meanwhile moved to others."""
         names = ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "_NO_OFFSET")
         return tuple(getattr(self._client.KafkaError, name) for name in names)
 
@@ -301,12 +308,12 @@ class _Reader:
         return sorted(found.partitions)
 
     def _last(self) -> dict[int, int]:
-        """By partition that has messages, where it ends now."""
+        """The current end of each partition that has messages."""
         bounds = {each: self._bounds(each) for each in self._partitions()}
         return {each: high for each, (low, high) in bounds.items() if low < high}
 
     def _is_done(self) -> bool:
-        """Whether all that was there at the beginning is done."""
+        """Whether everything that was there at the start is processed."""
         if self._ends is None:
             return False
         if self._group is not None:

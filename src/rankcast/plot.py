@@ -22,8 +22,16 @@ def influence(engine: RangeTopK, item: Any, *, figure: Any = None) -> Any:
     """Draw an object's influence region; returns the matplotlib figure.
 
     Left: the objects by place and value, the object itself, and the better ones that bound its region. Right:
-    subscription space, a point (lo, hi) a subscription, those that list the object in colour, and the tiles
-    that reach exactly them. At most 5,000 subscriptions are drawn.
+    subscription space with a point (lo, hi) per subscription, those that list the object in colour, and the
+    tiles that reach exactly these. It draws at most 5,000 subscriptions.
+
+    >>> from rankcast import RangeTopK, plot
+    >>> engine = RangeTopK(over="risk", by="pe", k=2)
+    >>> _ = engine.publish({"id": ["ACME", "BOLT", "CORE"], "risk": [3, 5, 8], "pe": [12.0, 9.5, 7.0]})
+    >>> _ = engine.subscribe({"id": ["ada"], "risk_lo": [2], "risk_hi": [6]})
+    >>> figure = plot.influence(engine, "BOLT")  # figure.savefig("bolt.png")
+    >>> [axes.get_title() for axes in figure.axes]
+    ['objects', 'subscription space']
     """
     if not hasattr(engine, "influence"):
         what = f"{type(engine).__name__} has no influence regions"

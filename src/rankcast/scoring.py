@@ -1,4 +1,4 @@
-"""Scores for `MovingTopK`, under the name by which users import them; the code is in `moving.scoring`."""
+"""Scores for `MovingTopK`; the code is in `moving.scoring`."""
 
 from rankcast.moving.scoring import (
     Function,

@@ -1,4 +1,4 @@
-"""Texts as terms, under the name by which users import them; the code is in `geotext.text`."""
+"""Text as terms; the code is in `geotext.text`."""
 
 from rankcast.geotext.text import Analyzer
 

@@ -1,13 +1,13 @@
 """Kernels compiled ahead: `rankcast warm [ENGINE...]`.
 
-A kernel is compiled at its first call with new types, which takes about a second; afterwards it comes from
-the cache on disk in milliseconds. So every engine, under its default method or index, plays the beginning of
-its demonstration here and then is called in every other way, one process a core, with a word on how long that
-took. With `--all` it also plays its other methods and indexes, ids of both types, more attributes, metrics,
-windows and scores. What is left, such as a score of one's own, is compiled when it is first used.
+Numba compiles a kernel at its first call with new types, which takes about a second; afterwards the kernel
+comes from the cache on disk in milliseconds. So this module runs every engine, with its default method or
+index, through the beginning of its demonstration and then through every other call, one process per core, and
+prints how long that took. With `--all` it also runs the other methods and indexes, ids of both types, more
+attributes, metrics, windows and scores. What remains, such as a user's score, is compiled on first use.
 
-`--ship DIR` copies what was used to a directory, as a wheel carries it (`make wheel`); `--level NAME` is for
-another level of processors (`rankcast.structures.jit.LEVELS`).
+`--ship DIR` copies the used kernels to a directory, as a wheel carries them (`make wheel`); `--level NAME`
+compiles for another processor level (`rankcast.structures.jit.LEVELS`).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ Rows = dict[str, Any]
 
 
 def play(name: str) -> str:
-    """Play a scene; a digest of its answers. The collector rests until its end, for a tenth of the time."""
+    """Run a scene without garbage collection, which saves a tenth; returns a digest of its answers."""
     from rankcast.demo import scenes  # noqa: PLC0415 (imports engines)
 
     gc.collect()
@@ -105,7 +105,7 @@ def play(name: str) -> str:
 
 
 class Fed:
-    """An engine that gets its rows as lists, arrays or tables; kernels see memory of Arrow's as read-only."""
+    """An engine that gets rows as lists, arrays or tables: kernels see Arrow's memory as read-only."""
 
     def __init__(self, engine: Any, kind: str) -> None:
         self.engine, self._form = engine, FORMS[kind]
@@ -149,7 +149,7 @@ def _some(rows: Rows, size: int, **changed: Any) -> Rows:
 
 
 def _close(fed: Fed, rows: Rows) -> None:
-    """What every engine can do besides: take no rows, tell, save, load."""
+    """The other calls of every engine: no rows, queries, save, load."""
     fed.subscribe(_some(rows, 0))
     engine = fed.engine
     engine.stats()
@@ -380,7 +380,7 @@ PLANE = {"bounds": (0, 0, 10, 10)}
 def _more(
     engine: str, *, default: bool = False
 ) -> Iterator[tuple[Callable[[np.random.Generator, str, Rows], None], Rows]]:
-    """Other settings of an engine, if so under its default method alone, and how it is played with them."""
+    """Other settings of an engine, whether only its default method takes them, and how to run it."""
     from rankcast import scoring  # noqa: PLC0415
     from rankcast.core.contract import subjects  # noqa: PLC0415
 
@@ -427,7 +427,7 @@ def _more(
 
 
 def prepare(engine: str, *, everything: bool, default: bool, ship_to: Path | None) -> int:
-    """Compile the kernels of an engine, in a process of its own; how many had to be compiled."""
+    """Compile the kernels of an engine in a separate process; returns how many had to be compiled."""
     from rankcast.structures import jit, kernel_cache  # noqa: PLC0415
 
     jit.PROGRESS.is_told = True
@@ -444,18 +444,16 @@ def prepare(engine: str, *, everything: bool, default: bool, ship_to: Path | Non
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rankcast warm`."""
     parser.add_argument("engines", nargs="*", metavar="ENGINE", help=f"{', '.join(SCENES)}; default: all")
-    parser.add_argument("--all", action="store_true", help="other methods, indexes and settings, too")
+    parser.add_argument("--all", action="store_true", help="also other methods, indexes and settings")
     parser.add_argument(
-        "--ship", type=Path, metavar="DIR", help="copy what was used to a directory for a wheel"
+        "--ship", type=Path, metavar="DIR", help="copy the used kernels to a directory for a wheel"
     )
-    parser.add_argument(
-        "--level", metavar="NAME", help="of processors, such as x86-64-v2; default: the best here"
-    )
+    parser.add_argument("--level", metavar="NAME", help="processor level; default: the best of this machine")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Play every engine that was asked for; an exception of one of them comes out here."""
+    """Run every requested engine; raises the exception of any that fails."""
     for name in arguments.engines:
         if name not in SCENES:
             raise InputError.unknown(name, SCENES, where="warm", word="engine")
@@ -471,7 +469,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def reached() -> list[str]:
-    """The levels that this machine's processor reaches; for others nothing can be compiled by calling it."""
+    """The levels that this processor supports; others cannot be compiled by calling kernels."""
     from llvmlite import binding  # noqa: PLC0415
 
     from rankcast.structures import jit  # noqa: PLC0415
@@ -497,7 +495,7 @@ def _compile(wanted: list[str], **given: Any) -> None:
 
 @contextmanager
 def _bar() -> Iterator[Callable[[str], None]]:
-    """A line on a terminal that is written again and again, and is gone at the end."""
+    """A progress line on a terminal, rewritten in place and erased at the end."""
     shown = sys.stderr.isatty()
 
     def show(text: str) -> None:

@@ -1,9 +1,9 @@
-"""Safe zones on the client's side: is a position still inside, or must the server be asked?
+"""Safe zones on the client: is a position still inside, or must the client ask the server?
 
-The Python twin of the console's `rankcast-zone.js`, for machines that need the standard library alone. Zones
+This is the Python version of the console's `rankcast-zone.js`. It needs only the standard library. Zones
 are the GeoJSON features of `GET .../zones`: a polygon, or a point with a `radius`. While a position is
-strictly inside, the result of its query is the same (of a circle: among the members that the zone names).
-What is not known for certain counts as outside: asking is always right.
+strictly inside, the result of its query stays the same (for a circle: it stays among the zone's members).
+If in doubt, a position counts as outside: asking is always correct.
 """
 
 from __future__ import annotations
@@ -21,9 +21,17 @@ Zone = Mapping[str, Any]
 
 
 class Follower:
-    """Follows one moving query: tells of each position whether the server must be asked, and counts.
+    """Follows one moving query: decides for each position whether the client must ask the server, and counts.
 
     Set `zone` to the zone of every answer.
+
+    >>> me = Follower()
+    >>> me.must_ask((0.0, 0.0))
+    True
+    >>> centre = {"type": "Point", "coordinates": [0.0, 0.0]}
+    >>> me.zone = {"type": "Feature", "geometry": centre, "properties": {"radius": 2.0}}
+    >>> me.must_ask((1.0, 1.0)), me.must_ask((2.0, 0.0))
+    (False, True)
     """
 
     def __init__(self, metric: str = "euclidean") -> None:
@@ -50,7 +58,12 @@ class Follower:
 
 
 def is_inside(zone: Zone | None, position: Position, metric: str = "euclidean") -> bool:
-    """Whether a position is strictly inside a zone."""
+    """Whether a position is strictly inside a zone.
+
+    >>> centre = {"type": "Point", "coordinates": [0.0, 0.0]}
+    >>> is_inside({"type": "Feature", "geometry": centre, "properties": {"radius": 2.0}}, (1.0, 1.0))
+    True
+    """
     geometry = None if zone is None else zone.get("geometry")
     if zone is None or not geometry or not all(map(math.isfinite, position)):
         return False
@@ -69,7 +82,11 @@ def is_inside(zone: Zone | None, position: Position, metric: str = "euclidean") 
 
 
 def distance(a: Position, b: Position, metric: str = "euclidean") -> float:
-    """The distance of two places: in their own unit, or in metres on the globe (`haversine`)."""
+    """The distance of two places: in their own unit, or in metres on the globe (`haversine`).
+
+    >>> distance((0, 0), (3, 4)), round(distance((0, 0), (0, 1), "haversine"))
+    (5.0, 111195)
+    """
     dx, dy = a[0] - b[0], a[1] - b[1]
     if metric == "manhattan":
         return abs(dx) + abs(dy)

@@ -1,13 +1,13 @@
-"""Messages numbered by zone, for receivers that hear those of their own zone alone; standard library only.
+"""Messages numbered by zone, for receivers that hear only those of their own zone; standard library only.
 
-In a content-driven network a broker hears the messages that touch its zone of subscription space, and no
-others: the numbers of all messages would show it gaps where nothing is missing. Where messages enter the
-network, `ZoneNumbers` numbers them for every zone by itself, and hands them on as the parts that a
-`rankcast.Gateway` takes: so a broker notices what is lost, doubled or out of order in its zone, and asks for
-its lists anew. Signs of life tell the last number of every zone: by them a broker also notices that the last
-part was lost, or that it was down meanwhile.
+In a content-driven network a broker receives only the messages that touch its zone of subscription space. One
+sequence over all messages would show it gaps where nothing is missing. Where messages enter the
+network, `ZoneNumbers` numbers them for each zone separately, as parts for a
+`rankcast.Gateway`. So a broker notices what is lost, duplicated or out of order in its zone, and asks for
+its lists again. Heartbeats carry the last number of every zone: they also tell a broker that the last
+part was lost, or that it missed parts while it was down.
 
-Invariant: of one zone, every part follows on the one before it. Cost: every zone is compared with a message.
+Invariant: within a zone, every part continues the previous one. Cost: one comparison per message and zone.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class ZoneNumbers:
     """Numbers the messages of an engine for zones of subscription space.
 
     Args:
-        zones: a closed box for each: for every attribute the lowest and the highest lower end of a range
-            there, then the lowest and the highest upper end. They may overlap.
-        over: the attribute that ranges are over, or a list of them.
+        zones: a closed box for each zone: for every attribute the lowest and the highest lower end of its
+            ranges, then the lowest and the highest upper end. Zones may overlap.
+        over: the attribute of the ranges, or a list of them.
 
     >>> numbers = ZoneNumbers([[(0, 4, 0, 9)], [(5, 9, 0, 9)]], over="risk")
     >>> ends = {"risk_lo_outer": None, "risk_lo_inner": 3.0, "risk_hi_inner": 3.0, "risk_hi_outer": None}
@@ -46,6 +46,8 @@ class ZoneNumbers:
     [(0, 1, 0)]
     >>> [(zone, part.sequence) for zone, part in numbers.signs_of_life()]
     [(0, 1), (1, 0)]
+    >>> numbers.last(0)
+    1
     """
 
     def __init__(self, zones: Iterable[Zone], *, over: str | Sequence[str] = "x") -> None:
@@ -62,11 +64,11 @@ class ZoneNumbers:
         return len(self._zones)
 
     def last(self, zone: int) -> int:
-        """The number of the last part of a zone; 0: there was none."""
+        """The number of the last part of a zone; 0 if there was none."""
         return self._last[zone]
 
     def number(self, rows: Iterable[Row]) -> list[ZonePart]:
-        """Messages that belong together, as those of one batch, in one part for every zone they touch."""
+        """Put messages of one batch into one part for every zone they touch."""
         found: dict[int, list[Row]] = {}
         for row in rows:
             for zone in self._touched(row):
@@ -79,11 +81,11 @@ class ZoneNumbers:
         return parts
 
     def signs_of_life(self) -> list[ZonePart]:
-        """A part without messages for every zone: the last number of it."""
+        """Heartbeats: for every zone a part without messages that has its last number."""
         return [ZonePart(zone, Part("tiles", [], last, last)) for zone, last in enumerate(self._last)]
 
     def _touched(self, row: Row) -> Iterator[int]:
-        """The zones in which somebody may be whom a message goes to."""
+        """The zones that may contain a receiver of a message."""
         ends = []
         for name in self._over:
             outer_lo, lo, hi, outer_hi = (row[f"{name}_{end}"] for end in ENDS)
@@ -100,7 +102,7 @@ ENDS = ("lo_outer", "lo_inner", "hi_inner", "hi_outer")
 def _meets(
     zone: tuple[float, float, float, float], ends: tuple[float | None, float, float, float | None]
 ) -> bool:
-    """Whether a message goes to anybody in a zone, in one attribute."""
+    """Whether a message may concern a subscription in a zone, in one attribute."""
     lo_from, lo_to, hi_from, hi_to = zone
     outer_lo, lo, hi, outer_hi = ends
     return (

@@ -170,7 +170,12 @@ def test_settings_come_from_file_environment_and_flags(
     file.write_text("prot = 1\n")
     with pytest.raises(SettingError, match="port"):
         read(file, {})
+    file.write_text("port = 1\n")
     data = str(tmp_path / "data")
+    assert cli.main(["serve", "--check", "--config", str(file), "--set", "max_rosw=5"]) == 2
+    told = capsys.readouterr().err
+    assert '"--set": unknown setting "max_rosw"' in told
+    assert str(file) not in told
     assert cli.main(["serve", "--check", "--data", data, "--set", "rate=5"]) == 0
     assert json.loads(capsys.readouterr().out)["rate"] == 5
     assert cli.main(["serve", "--check", "--data", data, "--host", "0.0.0.0"]) == 2  # noqa: S104

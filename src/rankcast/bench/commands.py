@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     word.set_defaults(run=run_cases)
 
-    word = words.add_parser("report", help="make one HTML page of the records")
+    word = words.add_parser("report", help="write an HTML page of the records")
     word.add_argument("--records", type=Path, default=DEFAULT_DIRECTORY, metavar="DIR")
     word.add_argument("--out", type=Path, default=Path("out/report.html"), metavar="FILE")
     word.set_defaults(run=write_report)
@@ -59,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     word.add_argument("--records", type=Path, default=DEFAULT_DIRECTORY, metavar="DIR")
     word.set_defaults(run=print_front)
 
-    word = words.add_parser("compare", help="say what became slower between two sets of records")
+    word = words.add_parser("compare", help="show what became slower between two sets of records")
     word.add_argument("old", type=Path, metavar="OLD", help="directory or file of records")
     word.add_argument("new", type=Path, metavar="NEW", help="directory or file of records")
     word.set_defaults(run=compare_records)

@@ -20,14 +20,22 @@ CACHE = "RANKCAST_PLAN_CACHE"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rankcast plan`."""
     parser.add_argument("engine", metavar="ENGINE", help="RangeTopK, RankedMatcher or GeoTextTopK")
-    parser.add_argument("--subscriptions", type=_number, required=True, metavar="N", help="how many")
-    parser.add_argument("--events", type=_number, required=True, metavar="N", help="how many a second")
-    parser.add_argument("--k", type=_number, default=10, metavar="N", help="of the engine (10)")
     parser.add_argument(
-        "--items", type=_number, default=20_000, metavar="N", help="live objects, or the window (20,000)"
+        "--subscriptions", type=_number, required=True, metavar="N", help="number of subscriptions"
     )
-    parser.add_argument("--memory", type=_number, default=32, metavar="GB", help="for one shard at most (32)")
-    parser.add_argument("--again", action="store_true", help="measure again what is known of this machine")
+    parser.add_argument("--events", type=_number, required=True, metavar="N", help="events per second")
+    parser.add_argument("--k", type=_number, default=10, metavar="N", help="k of the engine (10)")
+    parser.add_argument(
+        "--items",
+        type=_number,
+        default=20_000,
+        metavar="N",
+        help="live objects, or size of the window (20,000)",
+    )
+    parser.add_argument(
+        "--memory", type=_number, default=32, metavar="GB", help="most memory for one shard (32)"
+    )
+    parser.add_argument("--again", action="store_true", help="measure this machine again")
     parser.set_defaults(run=run)
 
 

@@ -1,6 +1,6 @@
-"""The service from Python: `rankcast.Client`, and `rankcast.AsyncClient` for those who await.
+"""The service from Python: `rankcast.Client`, and `rankcast.AsyncClient` for asynchronous code.
 
-`calls` says what each call sends and how its answer is read (`answers`); `resuming` decides when something is
-tried again and reads server-sent events; `clients` is what a user holds. Nothing but httpx is needed, and
-pyarrow where tables are sent.
+`calls` defines what each call sends and how its answer is read (`answers`); `resuming` decides when to retry
+and reads server-sent events; `clients` has the public classes. Only httpx is needed, and pyarrow to send
+tables.
 """

@@ -1,4 +1,4 @@
-"""What calls of the service answer."""
+"""The answers of the service's calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Rows: TypeAlias = Any  # a list of `Row`; a pyarrow Table if a table was sent
 
 @dataclass(frozen=True, slots=True)
 class StreamInfo:
-    """A stream: its engine, how many subscriptions it has, the number of its last write."""
+    """A stream: its engine, its number of subscriptions, and the number of its last write."""
 
     name: str
     engine: str
@@ -25,7 +25,7 @@ class StreamInfo:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A write: its number, how many deltas it caused, and their rows if they were asked for."""
+    """A write: its number, how many deltas it caused, and their rows if requested."""
 
     sequence: int
     deltas: int
@@ -51,7 +51,7 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What a subscription would have heard between two writes, and its list at the end."""
+    """What a subscription would have received between two writes, and its list at the end."""
 
     rows: list[Row]
     results: list[Row]
@@ -61,9 +61,9 @@ class DryRun:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Something that a listener hears: `snapshot`, `delta`, `tiles` or `gap` (something was missed).
+    """A message to a listener: `snapshot`, `delta`, `tiles` or `gap` (something was missed).
 
-    `after` is the sequence of the tiles before these.
+    `after` is the sequence of the previous tiles.
     """
 
     event: str
@@ -74,9 +74,9 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """Where deltas are posted to; `delivered` is the last write that it is done with.
+    """A webhook: where deltas are posted; `delivered` is the last write it has finished.
 
-    The secret is there in the answer to `put_webhook` alone.
+    Only the answer to `put_webhook` contains the secret.
     """
 
     name: str

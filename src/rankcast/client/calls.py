@@ -1,6 +1,6 @@
-"""Each call of the service as a request: what is sent, and how the answer is read.
+"""Each call of the service as a request: what it sends, and how its answer is read.
 
-Every write carries an `Idempotency-Key` of its own, so that it can be sent again when its answer got lost.
+Every write has its own `Idempotency-Key`, so that it can be sent again when its answer is lost.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Answer(NamedTuple):
-    """What came back: status, headers (names in small letters), body."""
+    """An HTTP answer: status, headers (lower-case names), body."""
 
     status: int
     headers: Mapping[str, str]
@@ -55,7 +55,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Request(Generic[T]):
-    """One call: what is sent, and `read`, which makes something of the answer."""
+    """One call: what to send, and `read`, which converts the answer."""
 
     method: str
     path: str
@@ -66,7 +66,7 @@ class Request(Generic[T]):
     ends: bool = False  # gone already, when it is sent again, is as good
 
     def sent(self) -> dict[str, Any]:
-        """The request as httpx takes it."""
+        """The request in the form that httpx takes."""
         return {
             "method": self.method,
             "url": self.path,
@@ -80,13 +80,13 @@ class Request(Generic[T]):
 
 
 def put_stream(stream: str, engine: str, settings: Mapping[str, Any] | None) -> Request[StreamInfo]:
-    """Make a stream."""
+    """Create a stream."""
     document = {"engine": engine, "settings": dict(settings or {})}
     return Request("PUT", _path(stream), _stream, body=dumped(document), headers={"Content-Type": JSON})
 
 
 def list_streams() -> Request[list[StreamInfo]]:
-    """All streams."""
+    """List all streams."""
 
     def read(answer: Answer) -> list[StreamInfo]:
         return [_stream_info(each) for each in answer.json()["streams"]]
@@ -95,7 +95,7 @@ def list_streams() -> Request[list[StreamInfo]]:
 
 
 def get_stream(stream: str) -> Request[StreamInfo]:
-    """One stream."""
+    """Show one stream."""
     return Request("GET", _path(stream), _stream)
 
 
@@ -108,7 +108,7 @@ def end_stream(stream: str) -> Request[None]:
 
 
 def write_rows(stream: str, what: str, rows: Any, *, deltas: bool) -> Request[Written]:
-    """Publish events, upsert objects, register subscriptions."""
+    """Publish events, upsert objects, or register subscriptions."""
     body, media = rendered(rows)
     headers = {"Content-Type": media, **_key()}
     if media == ARROW and deltas:
@@ -120,7 +120,7 @@ def write_rows(stream: str, what: str, rows: Any, *, deltas: bool) -> Request[Wr
 def push(
     stream: str, batch: int, rows: Any, *, source: str, part: int, results: bool, deltas: bool
 ) -> Request[Written]:
-    """Push a batch into an external stream; its number is the key with which it is done once."""
+    """Push a batch into an external stream; its number serves as the idempotency key."""
     body, media = rendered(rows)
     params = [("part", str(part)), ("content", "results" if results else "deltas")]
     params += [("source", source)] if source else []
@@ -134,7 +134,7 @@ def push(
 def put_subscription(
     stream: str, key: Id, row: Mapping[str, Any] | None, expires_in: float | None
 ) -> Request[Subscribed]:
-    """Register one, or replace it."""
+    """Register or replace a subscription."""
     document = {**(row or {}), "id": key}
     if expires_in is not None:
         document["expires_in"] = expires_in
@@ -142,12 +142,12 @@ def put_subscription(
 
 
 def amend_subscription(stream: str, key: Id, row: Mapping[str, Any]) -> Request[Subscribed]:
-    """Change one in place."""
+    """Change a subscription in place."""
     return _write_one("PATCH", stream, key, {**row, "id": key})
 
 
 def end_subscription(stream: str, key: Id) -> Request[Written]:
-    """End one."""
+    """End a subscription."""
     return Request("DELETE", _path(stream, "subscriptions", key), _written, headers=_key())
 
 
@@ -160,12 +160,12 @@ def remove(stream: str, key: Id) -> Request[Written]:
 
 
 def get_subscription(stream: str, key: Id) -> Request[Row]:
-    """A subscription as registered."""
+    """Show a subscription as registered."""
     return Request("GET", _path(stream, "subscriptions", key), Answer.json)
 
 
 def results(stream: str, key: Id) -> Request[Results]:
-    """A current list."""
+    """Get a current list."""
 
     def read(answer: Answer) -> Results:
         told = answer.json()
@@ -175,18 +175,18 @@ def results(stream: str, key: Id) -> Request[Results]:
 
 
 def explain(stream: str, key: Id, item: Any) -> Request[Row]:
-    """Why an item is or is not in a list."""
+    """Explain why an item is or is not in a list."""
     text = dumped(item).decode() if isinstance(item, Mapping) else str(item)
     return Request("GET", _path(stream, "subscriptions", key, "explain"), Answer.json, [("item", text)])
 
 
 def zones(stream: str, subscriptions: Iterable[Id]) -> Request[Row]:
-    """Safe zones."""
+    """Get safe zones."""
     return Request("GET", _path(stream, "zones"), Answer.json, _watched(subscriptions))
 
 
 def dryrun(stream: str, row: Mapping[str, Any]) -> Request[DryRun]:
-    """What a subscription would have heard."""
+    """Find out what a subscription would have received."""
 
     def read(answer: Answer) -> DryRun:
         told = answer.json()
@@ -203,7 +203,7 @@ def dryrun(stream: str, row: Mapping[str, Any]) -> Request[DryRun]:
 def put_webhook(
     stream: str, name: str, url: str, secret: str | None, subscriptions: Iterable[Id] | None
 ) -> Request[Webhook]:
-    """Have deltas posted to a URL."""
+    """Post deltas to a URL."""
     document: Row = {"url": url}
     if secret is not None:
         document["secret"] = secret
@@ -218,12 +218,12 @@ def put_webhook(
 
 
 def new_secret() -> str:
-    """A secret to sign with."""
+    """A new secret for signing."""
     return f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
 
 
 def get_webhook(stream: str, name: str) -> Request[Webhook]:
-    """A webhook, and how far it is."""
+    """Show a webhook and its progress."""
     return Request("GET", _path(stream, "webhooks", name), lambda answer: Webhook(**answer.json()))
 
 
@@ -233,7 +233,7 @@ def end_webhook(stream: str, name: str) -> Request[Written]:
 
 
 def dead_letters(stream: str, name: str) -> Request[list[Row]]:
-    """What could not be delivered."""
+    """List the messages that could not be delivered."""
 
     def read(answer: Answer) -> list[Row]:
         found: list[Row] = answer.json()["rows"]
@@ -243,7 +243,7 @@ def dead_letters(stream: str, name: str) -> Request[list[Row]]:
 
 
 def retry_dead_letters(stream: str, name: str, letter: str | None) -> Request[int]:
-    """Have it sent again."""
+    """Send dead letters again."""
 
     def read(answer: Answer) -> int:
         return int(answer.json()["waiting"])
@@ -253,26 +253,26 @@ def retry_dead_letters(stream: str, name: str, letter: str | None) -> Request[in
 
 
 def ready() -> Request[bool]:
-    """Whether the service takes calls."""
+    """Ask whether the service accepts calls."""
     return Request("GET", "/readyz", lambda _: True)
 
 
 def listen(
     stream: str, subscriptions: Iterable[Id], min_interval: float | None, min_change: float | None
 ) -> Request[None]:
-    """Server-sent events."""
+    """Listen to server-sent events."""
     paces = (("min_interval", min_interval), ("min_change", min_change))
     params = [*_watched(subscriptions), *((name, str(value)) for name, value in paces if value is not None)]
     return Request("GET", _path(stream, "deltas"), lambda _: None, params, headers={"Accept": EVENTS})
 
 
 def tiles(stream: str) -> Request[None]:
-    """Server-sent events for gateways."""
+    """Listen to server-sent events for gateways."""
     return Request("GET", _path(stream, "tiles"), lambda _: None, headers={"Accept": EVENTS})
 
 
 def lists(stream: str, rows: list[Row]) -> Request[Lists]:
-    """Current lists of ranges."""
+    """Get the current lists of ranges."""
 
     def read(answer: Answer) -> Lists:
         told = answer.json()
@@ -283,7 +283,7 @@ def lists(stream: str, rows: list[Row]) -> Request[Lists]:
 
 
 def message(event: str, data: bytes) -> Message:
-    """A server-sent event as a listener hears it."""
+    """Convert a server-sent event into a `Message`."""
     told = json.loads(data)
     return Message(event, told["rows"], told["sequence"], told.get("after"))
 
@@ -339,8 +339,8 @@ def _written(answer: Answer) -> Written:
 def rendered(rows: Any) -> tuple[bytes, str]:
     """Rows as a body and its media type: tables as Arrow, everything else as JSON.
 
-    Rows are a table, a list of dicts, or a dict: of equally long lists (or arrays), which are columns, or of
-    other values, which are one row.
+    Rows are a table, a list of dicts, or one dict. A dict of equally long lists (or arrays) holds columns;
+    any other dict is one row.
     """
     if hasattr(rows, "__arrow_c_stream__"):
         arrow = _arrow()
@@ -368,7 +368,7 @@ def _transposed(columns: Mapping[str, Any]) -> list[Row]:
 
 
 def dumped(value: Any) -> bytes:
-    """A value as JSON: timestamps are ISO 8601, NumPy's numbers are numbers."""
+    """A value as JSON: timestamps are ISO 8601, NumPy numbers are numbers."""
     try:
         return json.dumps(value, default=_plain, allow_nan=False, separators=(",", ":")).encode()
     except (ValueError, TypeError, RecursionError) as error:
@@ -377,7 +377,7 @@ def dumped(value: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON does not know."""
+    """Convert a value that JSON does not know."""
     if hasattr(value, "isoformat"):
         return value.isoformat()
     if hasattr(value, "tolist"):

@@ -1,8 +1,8 @@
-"""`Client` and `AsyncClient`: the same calls, one waits and one awaits.
+"""`Client` and `AsyncClient`: the same calls, synchronous and asynchronous.
 
-Connections are kept and used again. A call that cannot be answered (no connection, a lost one, 429, 502 to
-504) is sent again for up to `retry_for` seconds; writes carry a key, so that none is done twice.
-Everything else that is refused is a `ServiceError`. A listener goes on behind what it heard last.
+Connections are reused. A call without an answer (no connection, a lost one, 429, 502 to 504) is sent again
+for up to `retry_for` seconds; writes carry a key, so none is applied twice. Any other refusal is a
+`ServiceError`. A listener continues after the last message it received.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DEFAULT = "http://127.0.0.1:8765"
 
 
 def _settings(url: str, token: str | None, timeout: float) -> dict[str, Any]:
-    """What both kinds of httpx's clients are made with."""
+    """The arguments of both kinds of httpx clients."""
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, TypeError) as error:
@@ -58,14 +58,20 @@ def _answer(response: httpx.Response) -> Answer:
 
 
 class Client:
-    """A service, over HTTP.
+    """A client of the service.
 
     Args:
-        url: where it is.
-        token: sent as `Authorization: Bearer`; made by `rankcast token add`.
+        url: the address of the service.
+        token: sent as `Authorization: Bearer`; created by `rankcast token add`.
         timeout: seconds that one attempt may wait for the service.
-        retry_for: seconds for which a call that gets no answer is tried again.
-        transport: one of httpx's, instead of the network.
+        retry_for: seconds for which a call without an answer is retried.
+        transport: an httpx transport to use instead of the network.
+
+    >>> with Client(url) as client:  # with a service at url, for example "http://127.0.0.1:8765"
+    ...     made = client.put_stream("stocks", "RangeTopK", {"over": "risk", "by": "pe", "k": 2})
+    ...     written = client.publish("stocks", {"id": ["ACME"], "risk": [3], "pe": [12.0]})
+    ...     client.put_subscription("stocks", "ada", {"risk_lo": 2, "risk_hi": 6}).results
+    [{'subscription': 'ada', 'rank': 1, 'item': 'ACME', 'score': 12.0}]
     """
 
     def __init__(
@@ -107,23 +113,23 @@ class Client:
             time.sleep(pause)
 
     def put_stream(self, stream: str, engine: str, settings: Mapping[str, Any] | None = None) -> StreamInfo:
-        """Make a stream, if it is not there."""
+        """Create a stream if it does not exist."""
         return self._call(calls.put_stream(stream, engine, settings))
 
     def list_streams(self) -> list[StreamInfo]:
-        """The streams that the token is good for."""
+        """List the streams that the token may access."""
         return self._call(calls.list_streams())
 
     def get_stream(self, stream: str) -> StreamInfo:
-        """One stream, with its counters."""
+        """Show one stream with its counters."""
         return self._call(calls.get_stream(stream))
 
     def end_stream(self, stream: str) -> None:
-        """End a stream and forget all of it."""
+        """End a stream and delete all its data."""
         self._call(calls.end_stream(stream))
 
     def publish(self, stream: str, rows: Any, *, deltas: bool = False) -> Written:
-        """Publish a batch of events, all or none; `deltas`: have the rows in the answer."""
+        """Publish a batch of events, all or none; with `deltas` the answer has the rows."""
         return self._call(calls.write_rows(stream, "events", rows, deltas=deltas))
 
     def push(
@@ -137,22 +143,22 @@ class Client:
         results: bool = False,
         deltas: bool = False,
     ) -> Written:
-        """Push a batch into an external stream; one that was pushed before changes nothing.
+        """Push a batch into an external stream; a batch that was pushed before changes nothing.
 
         Args:
             stream: the stream.
-            batch: its number, which grows from batch to batch.
-            rows: deltas, or with `results` all lists as they are now.
-            source: whose batches they are, the same for all of a stream.
-            part: where a batch is pushed in several parts, their number from 0 on.
-            results: what the rows are.
-            deltas: have the deltas in the answer.
+            batch: the number of the batch; numbers increase.
+            rows: deltas, or with `results` all current lists.
+            source: where the batches come from, the same for all batches of a stream.
+            part: the number of the part, from 0, if a batch is pushed in several parts.
+            results: whether the rows are lists instead of deltas.
+            deltas: whether the answer has the deltas.
         """
         request = calls.push(stream, batch, rows, source=source, part=part, results=results, deltas=deltas)
         return self._call(request)
 
     def subscribe(self, stream: str, rows: Any, *, deltas: bool = False) -> Written:
-        """Register many subscriptions, all or none; `deltas`: have the rows in the answer."""
+        """Register many subscriptions, all or none; with `deltas` the answer has the rows."""
         return self._call(calls.write_rows(stream, "subscriptions", rows, deltas=deltas))
 
     def put_subscription(
@@ -163,15 +169,15 @@ class Client:
         *,
         expires_in: float | None = None,
     ) -> Subscribed:
-        """Subscribe, or replace; ends by itself after `expires_in` seconds."""
+        """Register or replace a subscription; it ends automatically after `expires_in` seconds."""
         return self._call(calls.put_subscription(stream, subscription, row, expires_in))
 
     def amend_subscription(self, stream: str, subscription: Id, row: Mapping[str, Any]) -> Subscribed:
-        """Change a subscription: what is absent stays, None sets the default."""
+        """Change a subscription: an absent value stays, None sets the default."""
         return self._call(calls.amend_subscription(stream, subscription, row))
 
     def get_subscription(self, stream: str, subscription: Id) -> Row:
-        """A subscription as registered."""
+        """Show a subscription as registered."""
         return self._call(calls.get_subscription(stream, subscription))
 
     def end_subscription(self, stream: str, subscription: Id) -> Written:
@@ -179,11 +185,11 @@ class Client:
         return self._call(calls.end_subscription(stream, subscription))
 
     def results(self, stream: str, subscription: Id) -> Results:
-        """The current list of a subscription."""
+        """Get the current list of a subscription."""
         return self._call(calls.results(stream, subscription))
 
     def explain(self, stream: str, subscription: Id, item: Any) -> Row:
-        """Why an item (for matching: an event, as a dict) is or is not in a list."""
+        """Explain why an item (for matching: an event, as a dict) is or is not in a list."""
         return self._call(calls.explain(stream, subscription, item))
 
     def upsert(self, stream: str, rows: Any, *, deltas: bool = False) -> Written:
@@ -195,11 +201,11 @@ class Client:
         return self._call(calls.remove(stream, item))
 
     def zones(self, stream: str, subscriptions: Iterable[Id] = ()) -> Row:
-        """Safe zones of moving queries as GeoJSON; of all subscriptions if none is named."""
+        """Get safe zones of moving queries as GeoJSON; those of all subscriptions if none is named."""
         return self._call(calls.zones(stream, subscriptions))
 
     def dryrun(self, stream: str, row: Mapping[str, Any]) -> DryRun:
-        """What a subscription would have heard of the events that are retained."""
+        """Find out what a subscription would have received from the retained events."""
         return self._call(calls.dryrun(stream, row))
 
     def put_webhook(
@@ -211,28 +217,28 @@ class Client:
         secret: str | None = None,
         subscriptions: Iterable[Id] | None = None,
     ) -> Webhook:
-        """Have deltas posted to a URL, signed with a secret: a new one, unless it is given."""
+        """Post deltas to a URL, signed with the given secret or a new one."""
         secret = secret or calls.new_secret()
         return self._call(calls.put_webhook(stream, name, url, secret, subscriptions))
 
     def get_webhook(self, stream: str, name: str) -> Webhook:
-        """A webhook, and how far it is."""
+        """Show a webhook and its progress."""
         return self._call(calls.get_webhook(stream, name))
 
     def end_webhook(self, stream: str, name: str) -> Written:
-        """End a webhook, and forget its dead letters."""
+        """End a webhook and delete its dead letters."""
         return self._call(calls.end_webhook(stream, name))
 
     def dead_letters(self, stream: str, name: str) -> list[Row]:
-        """What could not be delivered, the oldest first."""
+        """List the messages that could not be delivered, the oldest first."""
         return self._call(calls.dead_letters(stream, name))
 
     def retry_dead_letters(self, stream: str, name: str, letter: str | None = None) -> int:
-        """Have one dead letter sent again, or all; returns how many."""
+        """Send one dead letter again, or all; returns how many."""
         return self._call(calls.retry_dead_letters(stream, name, letter))
 
     def is_ready(self) -> bool:
-        """Wait until the service takes calls.
+        """Wait until the service accepts calls.
 
         Raises:
             ServiceError: it does not within `retry_for` seconds.
@@ -249,36 +255,36 @@ class Client:
         min_change: float | None = None,
         quiet: float = 60.0,
     ) -> Iterator[Message]:
-        """Hear a snapshot, then deltas, for ever; a lost connection is made again, and nothing is lost.
+        """Receive a snapshot, then deltas, for ever; reconnects automatically, and nothing is lost.
 
         Args:
             stream: the stream.
-            subscriptions: those to hear of; none: all.
-            after: the sequence of the last message that was heard before, to go on behind it.
-            min_interval: seconds between two messages, at least.
-            min_change: how much a score must change to be told.
-            quiet: seconds without a sign of life after which the connection counts as lost; more than the
+            subscriptions: those to listen to; none: all.
+            after: the sequence of the last message received before, to continue after it.
+            min_interval: the least number of seconds between two messages.
+            min_change: the least change of a score that is reported.
+            quiet: seconds without a heartbeat after which the connection counts as lost; more than the
                 `heartbeat` of the service.
 
         Raises:
-            ServiceError: the service refuses it, or cannot be reached within `retry_for` seconds in the
-                beginning; once it was reached, it is tried for ever.
+            ServiceError: the service refuses the call, or cannot be reached within `retry_for` seconds at the
+                start; once connected, the client retries for ever.
         """
         return self._hear(calls.listen(stream, subscriptions, min_interval, min_change), after, quiet)
 
     def tiles(self, stream: str, *, quiet: float = 60.0) -> Iterator[Message]:
-        """Hear the messages of dissemination, for ever, for `rankcast.Gateway.follow`; see `listen`.
+        """Receive the messages of dissemination, for ever, for `rankcast.Gateway.follow`; see `listen`.
 
-        What comes first is `gap`, and so it is when something was missed: then lists must be asked for.
+        The first message is `gap`. It also comes when something was missed: then the lists must be requested.
         """
         return self._hear(calls.tiles(stream), None, quiet)
 
     def lists(self, stream: str, rows: list[Row]) -> Lists:
-        """The current lists of ranges that need not be registered, as of the last message of `tiles`."""
+        """Get the current lists of ranges, registered or not, as of the last message of `tiles`."""
         return self._call(calls.lists(stream, rows))
 
     def _hear(self, request: Request[None], after: int | None, quiet: float) -> Iterator[Message]:
-        """Server-sent events, for ever."""
+        """Receive server-sent events, for ever."""
         reader, attempts = EventReader(after), Attempts(self._retry_for)
         timeout = httpx.Timeout(self._timeout, read=quiet)
         while True:
@@ -300,7 +306,15 @@ class Client:
 
 
 class AsyncClient:
-    """A service, over HTTP, for those who await; see `Client`, whose calls it has."""
+    """An asynchronous client of the service; it has the calls of `Client`.
+
+    >>> import asyncio
+    >>> async def streams():
+    ...     async with AsyncClient(url) as client:
+    ...         return await client.list_streams()
+    >>> asyncio.run(streams())
+    []
+    """
 
     def __init__(
         self,
@@ -343,23 +357,23 @@ class AsyncClient:
     async def put_stream(
         self, stream: str, engine: str, settings: Mapping[str, Any] | None = None
     ) -> StreamInfo:
-        """Make a stream, if it is not there."""
+        """Create a stream if it does not exist."""
         return await self._call(calls.put_stream(stream, engine, settings))
 
     async def list_streams(self) -> list[StreamInfo]:
-        """The streams that the token is good for."""
+        """List the streams that the token may access."""
         return await self._call(calls.list_streams())
 
     async def get_stream(self, stream: str) -> StreamInfo:
-        """One stream, with its counters."""
+        """Show one stream with its counters."""
         return await self._call(calls.get_stream(stream))
 
     async def end_stream(self, stream: str) -> None:
-        """End a stream and forget all of it."""
+        """End a stream and delete all its data."""
         await self._call(calls.end_stream(stream))
 
     async def publish(self, stream: str, rows: Any, *, deltas: bool = False) -> Written:
-        """Publish a batch of events, all or none; `deltas`: have the rows in the answer."""
+        """Publish a batch of events, all or none; with `deltas` the answer has the rows."""
         return await self._call(calls.write_rows(stream, "events", rows, deltas=deltas))
 
     async def push(
@@ -373,22 +387,12 @@ class AsyncClient:
         results: bool = False,
         deltas: bool = False,
     ) -> Written:
-        """Push a batch into an external stream; one that was pushed before changes nothing.
-
-        Args:
-            stream: the stream.
-            batch: its number, which grows from batch to batch.
-            rows: deltas, or with `results` all lists as they are now.
-            source: whose batches they are, the same for all of a stream.
-            part: where a batch is pushed in several parts, their number from 0 on.
-            results: what the rows are.
-            deltas: have the deltas in the answer.
-        """
+        """Push a batch into an external stream; see `Client.push`."""
         request = calls.push(stream, batch, rows, source=source, part=part, results=results, deltas=deltas)
         return await self._call(request)
 
     async def subscribe(self, stream: str, rows: Any, *, deltas: bool = False) -> Written:
-        """Register many subscriptions, all or none; `deltas`: have the rows in the answer."""
+        """Register many subscriptions, all or none; with `deltas` the answer has the rows."""
         return await self._call(calls.write_rows(stream, "subscriptions", rows, deltas=deltas))
 
     async def put_subscription(
@@ -399,15 +403,15 @@ class AsyncClient:
         *,
         expires_in: float | None = None,
     ) -> Subscribed:
-        """Subscribe, or replace; ends by itself after `expires_in` seconds."""
+        """Register or replace a subscription; it ends automatically after `expires_in` seconds."""
         return await self._call(calls.put_subscription(stream, subscription, row, expires_in))
 
     async def amend_subscription(self, stream: str, subscription: Id, row: Mapping[str, Any]) -> Subscribed:
-        """Change a subscription: what is absent stays, None sets the default."""
+        """Change a subscription: an absent value stays, None sets the default."""
         return await self._call(calls.amend_subscription(stream, subscription, row))
 
     async def get_subscription(self, stream: str, subscription: Id) -> Row:
-        """A subscription as registered."""
+        """Show a subscription as registered."""
         return await self._call(calls.get_subscription(stream, subscription))
 
     async def end_subscription(self, stream: str, subscription: Id) -> Written:
@@ -415,11 +419,11 @@ class AsyncClient:
         return await self._call(calls.end_subscription(stream, subscription))
 
     async def results(self, stream: str, subscription: Id) -> Results:
-        """The current list of a subscription."""
+        """Get the current list of a subscription."""
         return await self._call(calls.results(stream, subscription))
 
     async def explain(self, stream: str, subscription: Id, item: Any) -> Row:
-        """Why an item (for matching: an event, as a dict) is or is not in a list."""
+        """Explain why an item (for matching: an event, as a dict) is or is not in a list."""
         return await self._call(calls.explain(stream, subscription, item))
 
     async def upsert(self, stream: str, rows: Any, *, deltas: bool = False) -> Written:
@@ -431,11 +435,11 @@ class AsyncClient:
         return await self._call(calls.remove(stream, item))
 
     async def zones(self, stream: str, subscriptions: Iterable[Id] = ()) -> Row:
-        """Safe zones of moving queries as GeoJSON; of all subscriptions if none is named."""
+        """Get safe zones of moving queries as GeoJSON; those of all subscriptions if none is named."""
         return await self._call(calls.zones(stream, subscriptions))
 
     async def dryrun(self, stream: str, row: Mapping[str, Any]) -> DryRun:
-        """What a subscription would have heard of the events that are retained."""
+        """Find out what a subscription would have received from the retained events."""
         return await self._call(calls.dryrun(stream, row))
 
     async def put_webhook(
@@ -447,28 +451,28 @@ class AsyncClient:
         secret: str | None = None,
         subscriptions: Iterable[Id] | None = None,
     ) -> Webhook:
-        """Have deltas posted to a URL, signed with a secret: a new one, unless it is given."""
+        """Post deltas to a URL, signed with the given secret or a new one."""
         secret = secret or calls.new_secret()
         return await self._call(calls.put_webhook(stream, name, url, secret, subscriptions))
 
     async def get_webhook(self, stream: str, name: str) -> Webhook:
-        """A webhook, and how far it is."""
+        """Show a webhook and its progress."""
         return await self._call(calls.get_webhook(stream, name))
 
     async def end_webhook(self, stream: str, name: str) -> Written:
-        """End a webhook, and forget its dead letters."""
+        """End a webhook and delete its dead letters."""
         return await self._call(calls.end_webhook(stream, name))
 
     async def dead_letters(self, stream: str, name: str) -> list[Row]:
-        """What could not be delivered, the oldest first."""
+        """List the messages that could not be delivered, the oldest first."""
         return await self._call(calls.dead_letters(stream, name))
 
     async def retry_dead_letters(self, stream: str, name: str, letter: str | None = None) -> int:
-        """Have one dead letter sent again, or all; returns how many."""
+        """Send one dead letter again, or all; returns how many."""
         return await self._call(calls.retry_dead_letters(stream, name, letter))
 
     async def is_ready(self) -> bool:
-        """Wait until the service takes calls; see `Client.is_ready`."""
+        """Wait until the service accepts calls; see `Client.is_ready`."""
         return await self._call(calls.ready())
 
     def listen(
@@ -481,19 +485,19 @@ class AsyncClient:
         min_change: float | None = None,
         quiet: float = 60.0,
     ) -> AsyncIterator[Message]:
-        """Hear a snapshot, then deltas, for ever; see `Client.listen`."""
+        """Receive a snapshot, then deltas, for ever; see `Client.listen`."""
         return self._hear(calls.listen(stream, subscriptions, min_interval, min_change), after, quiet)
 
     def tiles(self, stream: str, *, quiet: float = 60.0) -> AsyncIterator[Message]:
-        """Hear the messages of dissemination, for ever; see `Client.tiles`."""
+        """Receive the messages of dissemination, for ever; see `Client.tiles`."""
         return self._hear(calls.tiles(stream), None, quiet)
 
     async def lists(self, stream: str, rows: list[Row]) -> Lists:
-        """The current lists of ranges that need not be registered; see `Client.lists`."""
+        """Get the current lists of ranges, registered or not; see `Client.lists`."""
         return await self._call(calls.lists(stream, rows))
 
     async def _hear(self, request: Request[None], after: int | None, quiet: float) -> AsyncIterator[Message]:
-        """Server-sent events, for ever."""
+        """Receive server-sent events, for ever."""
         reader, attempts = EventReader(after), Attempts(self._retry_for)
         timeout = httpx.Timeout(self._timeout, read=quiet)
         while True:

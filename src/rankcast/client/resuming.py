@@ -1,7 +1,7 @@
-"""When something is tried again, and where a listener goes on. No input or output here, no clock but its own.
+"""When to try a call again, and where a listener continues. No input or output here, no clock but its own.
 
-A pause doubles from attempt to attempt and is drawn between nothing and that ("full jitter"), so that many
-clients of a service that comes back do not come at once; `Retry-After` is a lower end of it.
+The pause doubles with each attempt, and the actual wait is random between zero and that ("full jitter"), so
+that many clients do not return to a recovering service at once. `Retry-After` is a lower limit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONGEST_RETRY_AFTER = 300.0
 
 
 class Attempts:
-    """How often something was tried in vain, and how long to wait before it is tried again."""
+    """How many attempts failed, and how long to wait before the next one."""
 
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
@@ -34,7 +34,7 @@ class Attempts:
         """Seconds until the next attempt.
 
         Raises:
-            ServiceError: `error`; it has been tried for long enough.
+            ServiceError: `error`, if the time for retrying is over.
         """
         found = at_least + _CHANCE.uniform(0, min(LONGEST, FIRST * 2 ** min(self._count, 20)))
         self._count += 1
@@ -46,7 +46,7 @@ class Attempts:
         """Seconds until the next attempt, after a refusal.
 
         Raises:
-            ServiceError: it is one that would come again.
+            ServiceError: retrying cannot help.
         """
         error = refusal(answer)
         if answer.status not in AGAIN:
@@ -54,21 +54,21 @@ class Attempts:
         return self.pause(error, retry_after(answer))
 
     def after_loss(self, error: Exception) -> float:
-        """Seconds until the next attempt, after a connection was not made, or was lost."""
+        """Seconds until the next attempt, after a connection failed or was lost."""
         self.lost = True
         return self.pause(unreachable(error))
 
     def finished(self, request: Request[Any], answer: Answer) -> bool:
-        """Whether an answer is one; what was ended by an attempt whose answer got lost is gone by now."""
+        """Whether an answer is final; a 404 is, if an earlier attempt may already have deleted the target."""
         return answer.status // 100 == 2 or (request.ends and self.lost and answer.status == GONE)
 
     def succeeded(self, seconds: float) -> None:
-        """Begin anew."""
+        """Start counting again."""
         self._count, self._until = 0, time.monotonic() + seconds
 
 
 def refusal(answer: Answer) -> ServiceError:
-    """The error that an answer tells of, which is `application/problem+json`, or a proxy's page."""
+    """The error in an answer: `application/problem+json`, or the page of a proxy."""
     try:
         told = json.loads(answer.body)
     except ValueError:
@@ -90,7 +90,7 @@ def refusal(answer: Answer) -> ServiceError:
 
 
 def unreachable(error: Exception) -> ServiceError:
-    """The error that a connection was not made, or was lost."""
+    """The error of a connection that failed or was lost."""
     return ServiceError(
         "the service cannot be reached",
         detail=f"{type(error).__name__}: {error}.",
@@ -105,7 +105,7 @@ def retry_after(answer: Answer) -> float:
 
 
 class EventReader:
-    """Reads server-sent events as their bytes come, and knows the last id: where to go on."""
+    """Reads server-sent events as their bytes arrive, and knows the last id, from which to continue."""
 
     _event: str
     _id: str | None
@@ -116,16 +116,16 @@ class EventReader:
         self.begin()
 
     def begin(self) -> None:
-        """Forget what a lost connection left unfinished."""
+        """Discard what a lost connection left unfinished."""
         self._rest: list[bytes] = []
         self._event, self._id, self._data = "message", None, []
 
     def headers(self) -> dict[str, str]:
-        """What is sent to go on."""
+        """The headers to send in order to continue."""
         return {} if self.last is None else {"Last-Event-ID": self.last}
 
     def feed(self, data: bytes) -> list[Message]:
-        """The messages that are complete with some more bytes."""
+        """The messages that these further bytes complete."""
         found: list[Message] = []
         first, *others = data.split(b"\n")
         self._rest.append(first)

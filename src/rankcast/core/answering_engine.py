@@ -1,4 +1,4 @@
-"""The frame of engines over boxes that keep no results: a call has an answer of its own, or none."""
+"""The base class of engines over boxes that keep no results: a call has its own answer, or none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rankcast.tables.schema import Batch, Column, Form, Ids, Rows, arrow
 class AnsweringEngine(Engine):
     """An engine whose subscriptions are boxes and whose events are points that it does not keep.
 
-    Of events it remembers only whether their ids are integers or strings: `_event_ids` never holds a row
+    It remembers only whether the ids of events are integers or strings: `_event_ids` never holds a row
     beyond the call that settles it.
     """
 
@@ -60,22 +60,22 @@ class AnsweringEngine(Engine):
 
     @locking.inside
     def reads(self, call: str) -> Reading:
-        """The columns that a call takes with these settings, and what errors call its rows."""
+        """The columns that a call takes with these settings, and how errors name its rows."""
         if call == "publish":
             return Reading(self._event_form, "events")
         return Reading(self._form, "subscriptions") if call in ("subscribe", "amend") else IDS
 
     @abstractmethod
     def publish(self, events: Any) -> pa.Table:
-        """Answer a batch of events; an empty one gives an empty table."""
+        """Answer a batch of events; an empty batch gives an empty table."""
 
     def apply(
         self, commands: Iterable[Command | tuple[str, Any]], *, refused: Refused | None = None
     ) -> pa.Table:
-        """Apply several calls in order; returns their answers one below the other. See `Engine.apply`.
+        """Apply several calls in order; returns their answers one after the other. See `Engine.apply`.
 
-        Where the answers have different columns, the table has all of them, with nulls. Without any answer
-        it is that of `publish`, empty.
+        If the answers have different columns, the table has all of them, with nulls. Without any answer
+        it is the empty answer of `publish`.
         """
         answers = self._accepted(commands, refused, self._own)
         told = [answer for answer in answers if answer is not None]
@@ -87,7 +87,7 @@ class AnsweringEngine(Engine):
     # Helpers for subclasses
 
     def _intervals(self) -> Boxes:
-        """What is intervals of the boxes of all rows."""
+        """The interval attributes of the boxes of all rows."""
         return Boxes(self._slots["lo"], self._slots["hi"])
 
     def _boxes(self, rows: Any) -> Boxes:
@@ -106,7 +106,7 @@ class AnsweringEngine(Engine):
         self._count["events"] += ids.size
 
     def _events_at(self, ids: Ids, places: Any) -> pa.Array:
-        """The ids of the events at some places, of the settled kind even if there are none."""
+        """The ids of the events at some positions, of the settled kind even if there are none."""
         return arrow(select(ids, places)) if len(places) else self._event_ids.take(places)
 
     def _write(self, rows: Rows, fields: Mapping[str, NDArray[Any]]) -> None:

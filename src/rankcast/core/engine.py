@@ -1,9 +1,9 @@
 """What all engines share: settings, live subscriptions, counters, state on disk.
 
-A call takes its turn (`rankcast.core.locking`) and has three steps: read and check everything (nothing has
-changed if that raises), change the state, from `_begin` on, answer. An engine says what it knows in a few
-small methods and leaves the frame to its base; `rankcast.core.list_engine` adds what engines with a ranked
-result per subscription have in common. A function of the user's own is called through `own_numbers`.
+A call takes its turn (`rankcast.core.locking`) and has three steps: read and check everything (if that
+raises, nothing has changed); change the state, from `_begin` on; answer. An engine implements a few small
+methods; the base class does the rest. `rankcast.core.list_engine` adds what engines with a ranked result per
+subscription share. The engine calls a user's function through `own_numbers`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from rankcast.tables.schema import Batch, Column, Floats, Form, Kind
 
 
 def own_numbers(name: str, call: Callable[[], Any], size: int) -> Floats:
-    """What a function of one's own gives for so many objects, if it gives a number for each.
+    """The values of a user's function for some objects, if it returns a number for each.
 
     Raises:
-        FunctionError: it gives something else, or raises.
+        FunctionError: it returns something else, or raises.
     """
     try:
         found = np.asarray(call())
@@ -44,7 +44,7 @@ def own_numbers(name: str, call: Callable[[], Any], size: int) -> Floats:
 
 
 def no_nan(name: str, scores: Floats) -> Floats:
-    """The same scores, of objects that were found to have some before, if none is NaN."""
+    """The same scores, of objects that were checked before, if none is NaN."""
     if np.isnan(scores).any():
         raise FunctionError(f"is NaN for {int(np.isnan(scores).sum())} of {scores.size} objects", where=name)
     return scores
@@ -64,7 +64,7 @@ class Part(Protocol):
         """Its small values and its arrays, not copied."""
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
-        """Take over what `state` gave."""
+        """Take over what `state` returned."""
 
 
 class Command(NamedTuple):
@@ -79,12 +79,12 @@ T = TypeVar("T")
 
 
 class Engine(ABC):
-    """The common ground of all engines.
+    """The base class of all engines.
 
-    A subclass describes itself in `spec` and `reads`, sets `calls` (the calls that may stand in a batch of
-    commands), `counters` and `known_tuning`, passes its settings as JSON values to `__init__`, and lists the
-    parts of its state in `_parts`. Its public methods take turns by themselves; each says `_begin` when all
-    is checked and before anything changes.
+    A subclass describes itself in `spec` and `reads`, sets `calls` (the calls that a batch of commands may
+    contain), `counters` and `known_tuning`, passes its settings as JSON values to `__init__`, and lists the
+    parts of its state in `_parts`. Its public methods take turns automatically; each calls `_begin` after all
+    checks and before any change.
     """
 
     spec: ClassVar[Spec]
@@ -122,10 +122,10 @@ class Engine(ABC):
         return {"subscription": self._subscriptions}
 
     def _check_restored(self) -> None:  # noqa: B027
-        """Refuse parts, each of which fits by itself, that do not fit together; see `integrity`."""
+        """Refuse parts that are valid each but do not fit together; see `integrity`."""
 
     def _complete(self) -> None:  # noqa: B027
-        """Make what a state of a former version does not have from what it has, which has been checked."""
+        """Derive what a state of an older version lacks from its checked contents."""
 
     @classmethod
     def _configured(cls, configuration: dict[str, Any], **given: Any) -> Self:
@@ -138,44 +138,50 @@ class Engine(ABC):
     ) -> pa.Table:
         """Apply several calls, in order, as one batch; returns the net answer.
 
-        A refused command raises and leaves what the commands before it did: only a batch of one command is
-        atomic by itself. `rankcast.state.Shard` makes any batch so.
+        If a command is refused, this raises, and the earlier commands stay applied: only a batch of one
+        command is atomic by itself. `rankcast.state.Shard` makes every batch atomic.
 
-        With `refused`, the batch goes on without the command; `refused` is told which one, and why. Commands
-        are taken one at a time, each after the one before was applied or refused, so that a generator of
-        them can offer the good rows of a refused one next.
+        With `refused`, the batch continues without the refused command; `refused` is called with its number
+        and the error. Commands are taken one at a time, each after the previous one was applied or refused,
+        so a generator can offer the good rows of a refused command next.
+
+        >>> from rankcast import RangeTopK
+        >>> engine = RangeTopK(k=1)
+        >>> commands = [("subscribe", {"id": ["ada"]}), ("publish", {"id": [7, 8], "x": [1, 2], "y": [5, 3]})]
+        >>> engine.apply(commands).select(["subscription", "op", "item"]).to_pylist()
+        [{'subscription': 'ada', 'op': 'enter', 'item': 8}]
         """
 
     @locking.inside
     @abstractmethod
     def reads(self, call: str) -> Reading:
-        """The columns that a call takes with these settings, and what errors call its rows."""
+        """The columns that a call takes with these settings, and how errors name its rows."""
 
     @locking.inside
     def late(self, call: str, rows: pa.Table) -> Late | None:
-        """Which rows of a call that is about to be made would come too late to count; None: none ever do.
+        """Which rows of a call would come too late to count; None if none ever can.
 
-        May be asked between two commands of a batch. Rows that the call would refuse are not judged.
+        It may be called between two commands of a batch. Rows that the call would refuse are not judged.
         """
         return None
 
     @locking.call
     def clock(self) -> Clock | None:
-        """Where its clock is, which the call `advance` moves on, and when that would change something.
+        """The current time of its clock, which `advance` moves, and the next time at which something changes.
 
-        None if it has no clock, or nothing would leave by it.
+        None if it has no clock, or if nothing is due to leave.
         """
         return None
 
     @locking.inside  # noqa: B027  most have nothing to refuse
     def check_rows(self, call: str, rows: Any) -> None:
-        """Refuse what rows of a call hold that would be lost where they become an Arrow table."""
+        """Refuse values in rows that would be lost in a conversion to an Arrow table."""
 
     # What every engine has
 
     @locking.inside
     def check_columns(self, call: str, columns: pa.Schema) -> tuple[Column, ...]:
-        """The columns that a call takes, after a look at those of a table without rows; no kernel is called.
+        """The columns that a call takes, after checking those of a table without rows; calls no kernel.
 
         Raises:
             InputError: a column is missing, unknown or of a wrong type.
@@ -198,16 +204,23 @@ class Engine(ABC):
 
     @property
     def in_doubt(self) -> bool:
-        """Whether a change is half done: in another call at this moment, or for good.
+        """Whether a change is half done: by another call at this moment, or for good.
 
-        For good: something has interrupted a call in the middle of its change, and every call raises
+        For good means: something interrupted a call in the middle of its change, and every call raises
         `InterruptedEngineError`.
         """
         return self._turn.changing
 
     @locking.call
     def stats(self) -> dict[str, Any]:
-        """Counters since the start."""
+        """Counters since the start.
+
+        >>> from rankcast import RangeTopK
+        >>> engine = RangeTopK(k=1)
+        >>> _ = engine.publish({"id": [7], "x": [1.0], "y": [5.0]})
+        >>> engine.stats()["events"]
+        1
+        """
         return {name: int(count) for name, count in self._count.items()}  # kernels without JIT give NumPy's
 
     @locking.call
@@ -223,12 +236,12 @@ class Engine(ABC):
 
     @classmethod
     def configured(cls, configuration: Mapping[str, Any], **given: Any) -> Self:
-        """An empty engine with the settings that a state has; `given` is what a state cannot hold."""
+        """An empty engine with the settings of a state; `given` is what a state cannot hold."""
         return cls._configured(dict(configuration), **given)
 
     @classmethod
     def restore(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], **given: Any) -> Self:
-        """An engine that goes on from a state; it takes over the arrays."""
+        """An engine that continues from a state; it takes over the arrays."""
         name = "settings"
         try:
             engine = cls.configured(_plain(header["settings"]), **given)
@@ -257,17 +270,27 @@ class Engine(ABC):
 
     @locking.call
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole state under `path`, atomically: a kill leaves the old snapshot or the new one."""
+        """Write the whole state to `path`, atomically: a kill leaves the old snapshot or the new one.
+
+        >>> import tempfile
+        >>> from rankcast import RangeTopK
+        >>> engine, folder = RangeTopK(over="risk", by="pe", k=1), tempfile.mkdtemp()
+        >>> _ = engine.publish({"id": ["ACME"], "risk": [3], "pe": [12.0]})
+        >>> engine.save(folder)
+        >>> RangeTopK.load(folder)
+        RangeTopK(over='risk', by='pe', k=1)  # 0 subscriptions, 1 item
+        """
         header, arrays = self._own("state")
         snapshot.write(path, kind=type(self).__name__, header=header, arrays=arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **given: Any) -> Self:
-        """Read an engine that was saved; it goes on exactly as the saved one would.
+        """Read a saved engine; it continues exactly as the saved one would.
 
-        The arrays are mapped, copy on write: the snapshot itself never changes. Checksums are compared, and
-        then every part checks its contents: whoever wrote the snapshot, it raises a `SnapshotError` here, or
-        no later call can crash on it or run without end. Whether what it holds is true nobody can tell.
+        The arrays are memory-mapped, copy on write: the snapshot itself never changes. Checksums are
+        compared, and then every part checks its contents. Whoever wrote the snapshot, either this raises a
+        `SnapshotError`, or no later call can crash on it or run for ever. Whether the contents are true
+        cannot be checked.
         """
         saved = snapshot.read(path, kind=cls.__name__)
         return cls.restore(saved.header, saved.arrays, **given)
@@ -275,7 +298,7 @@ class Engine(ABC):
     # Helpers for subclasses
 
     def _counts(self) -> str:
-        """How much there is, for people."""
+        """How much the engine holds, as text for people."""
         return written.counts(subscriptions=len(self))
 
     def _accepted(
@@ -284,11 +307,11 @@ class Engine(ABC):
         refused: Refused | None,
         run: Callable[[str, Any], T],
     ) -> list[T]:
-        """What `run` gives for each command; those it refuses are told to `refused`, if there is one.
+        """What `run` returns for each command; refused commands are reported to `refused`, if given.
 
-        An error of the commands leaves what was applied before it. Any other exception, once something was
-        applied, leaves the engine in doubt, since the caller cannot know how much that was.
-        A function of one's own that fails refuses no rows: it may not fail again when they are replayed.
+        A refused command leaves what was applied before it. Any other exception, once something was
+        applied, leaves the engine in doubt, because the caller cannot know how much that was.
+        A failing user's function does not refuse rows: it may not fail again in a replay.
         """
         turn, given = self._turn, iter(commands)
         found: list[T] = []
@@ -315,7 +338,7 @@ class Engine(ABC):
                 raise
 
     def _begin(self) -> None:
-        """All checks of the call have passed, and nothing has changed: from here on it changes the engine."""
+        """All checks have passed and nothing has changed: from here on the call changes the engine."""
         self._turn.begin()
 
     def _own(self, call: str, *given: Any) -> Any:
@@ -336,7 +359,7 @@ class Engine(ABC):
             raise self._advised(error) from error.__cause__
 
     def _advised(self, error: InputError) -> InputError:
-        """The same error; of a column that is not known, with what to do: another call, or `extra`."""
+        """The same error; for an unknown column, with what to do: another call, or `extra`."""
         if error.column is None or not error.predicate.startswith("unknown column"):
             return error
         readings = [(call, self.reads(call)) for call in self.calls]
@@ -366,5 +389,5 @@ def _plain(value: Any) -> Mapping[str, Any]:
 
 
 def _parts_of(arrays: Iterable[str]) -> set[str]:
-    """The names of parts that arrays belong to."""
+    """The names of the parts that arrays belong to."""
     return {name.partition(".")[0] for name in arrays}

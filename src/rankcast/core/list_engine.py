@@ -1,4 +1,4 @@
-"""The frame of engines that keep a ranked result per subscription."""
+"""The base class of engines that keep a ranked result per subscription."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class ListEngine(Engine):
     """An engine that keeps a ranked result per subscription.
 
     A subclass provides `_columns` (of subscriptions), `_event_form` (of events), `_slot_values` (those of
-    subscriptions by slot column), `_publish`, `_lists` (current results of rows) and `_items` (the slots that
-    items live in), and may act on `_entered`,
-    `_amending`/`_amended` and `_leaving`; one that can compare results without listing them has `_held` and
-    `_since`. Invariant after every call: replaying the deltas on the former results gives the current ones.
+    subscriptions by slot column), `_publish`, `_lists` (current results of rows) and `_items` (the slots of
+    items). It may implement `_entered`, `_amending`/`_amended` and `_leaving`; if it can compare results
+    without listing them, also `_held` and `_since`. Invariant after every call: applying the deltas to the
+    previous results gives the current ones.
     """
 
     spec = LISTS
@@ -45,14 +45,11 @@ class ListEngine(Engine):
 
     @abstractmethod
     def _columns(self) -> list[Column]:
-        """The columns of subscriptions beside `id` and `k`."""
+        """The columns of subscriptions besides `id` and `k`."""
 
     @abstractmethod
     def _slot_values(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
-        """Checked values by slot column; `rows` of live subscriptions if they are amended, else None.
-
-        A column of an amendment that is absent keeps what the slots hold.
-        """
+        """Checked values by slot column; `rows` of live subscriptions if they are amended, else None."""
 
     @abstractmethod
     def _lists(self, rows: Rows) -> Lists:
@@ -77,14 +74,14 @@ class ListEngine(Engine):
         """Subscriptions have changed in the slots."""
 
     def _leaving(self, rows: Rows) -> None:
-        """Subscriptions are about to go."""
+        """Subscriptions are about to leave."""
 
     def _held(self, rows: Rows) -> Any:
-        """What `_since` has to know of results before their subscriptions change."""
+        """What `_since` needs to know about results before their subscriptions change."""
         return self._lists(rows)
 
     def _since(self, held: Any, rows: Rows) -> Changes:
-        """What has become of results that were held; the rows are in the order of registration."""
+        """The changes of held results; the rows are in the order of registration."""
         place = self._subscriptions.place
         return deltas.difference(held, self._lists(rows), place, updates=self._updates)
 
@@ -92,7 +89,7 @@ class ListEngine(Engine):
 
     @locking.inside
     def reads(self, call: str) -> Reading:
-        """The columns that a call takes with these settings, and what errors call its rows."""
+        """The columns that a call takes with these settings, and how errors name its rows."""
         forms = {
             "subscribe": lambda: Reading(self._form, "subscriptions"),
             "amend": lambda: Reading(self._amended_form, "subscriptions"),
@@ -105,11 +102,27 @@ class ListEngine(Engine):
         return self._subscribe_alone(rows)
 
     def amend(self, rows: Any) -> pa.Table:
-        """Change live subscriptions in place: an absent column keeps its value, a null sets the default."""
+        """Change live subscriptions in place: an absent column keeps its value, a null sets the default.
+
+        >>> from rankcast import RangeTopK
+        >>> engine = RangeTopK(k=1)
+        >>> _ = engine.publish({"id": [7, 8], "x": [1, 2], "y": [5.0, 3.0]})
+        >>> _ = engine.subscribe({"id": ["ada"], "x_hi": [2]})
+        >>> engine.amend({"id": ["ada"], "x_hi": [1]}).select(["op", "item"]).to_pylist()
+        [{'op': 'leave', 'item': 8}, {'op': 'enter', 'item': 7}]
+        """
         return self._amend_alone(rows)
 
     def unsubscribe(self, ids: Any) -> pa.Table:
-        """Remove subscriptions; their items come as `leave` rows."""
+        """Remove subscriptions; their items come as `leave` rows.
+
+        >>> from rankcast import RangeTopK
+        >>> engine = RangeTopK(k=1)
+        >>> _ = engine.publish({"id": [7], "x": [1], "y": [5.0]})
+        >>> _ = engine.subscribe({"id": ["ada"]})
+        >>> engine.unsubscribe(["ada"]).select(["op", "item"]).to_pylist()
+        [{'op': 'leave', 'item': 7}]
+        """
         gone = self._in_order(self._subscriptions.require(self._ids(ids), where="ids"))
         table = deltas.whole(self._external(gone, scored=False), LEAVE)
         self._dismiss(gone)
@@ -141,7 +154,15 @@ class ListEngine(Engine):
         return self._answer(self._net(steps))
 
     def results(self, ids: Any = None) -> pa.Table:
-        """The current results: `subscription, rank, item, score`, by order of registration, then rank."""
+        """The current results: `subscription, rank, item, score`, by order of registration, then rank.
+
+        >>> from rankcast import RangeTopK
+        >>> engine = RangeTopK(k=1)
+        >>> _ = engine.publish({"id": [7], "x": [1], "y": [5.0]})
+        >>> _ = engine.subscribe({"id": ["ada"]})
+        >>> engine.results().to_pylist()
+        [{'subscription': 'ada', 'rank': 1, 'item': 7, 'score': 5.0}]
+        """
         slots = self._subscriptions
         rows = slots.live() if ids is None else self._in_order(slots.require(self._ids(ids), where="ids"))
         subscription, item, score, rank = self._external(rows, scored=True)
@@ -158,11 +179,11 @@ class ListEngine(Engine):
     def absorb(self, other: Self, ids: Any = None) -> None:
         """Take over subscriptions of an engine that has the same items: all, or those of `ids`.
 
-        They keep their values and their order, behind those that are here; their results are found anew, and
-        nobody is told. Cost: that of subscribing.
+        They keep their values and their order, after those that are already here. Their results are computed
+        again, and no deltas are returned. Cost: that of subscribing.
 
         Raises:
-            InputError: the engines differ, or a subscription is here already.
+            InputError: the engines differ, or a subscription already exists here.
         """
         if type(other) is not type(self) or len(other._items) != len(self._items):
             raise InputError(f"holds other items than this {type(self).__name__}", where="other")
@@ -181,7 +202,7 @@ class ListEngine(Engine):
         self._settle()
 
     def places(self, axes: Axes) -> tuple[pa.Array, Floats | None]:
-        """The ids of live subscriptions, as registered, and where they are (n, d); None: it is not known."""
+        """The ids of live subscriptions, as registered, and their places (n, d); None if unknown."""
         slots, rows = self._subscriptions, self._subscriptions.live()
         found = []
         for name, _ in axes:
@@ -197,13 +218,13 @@ class ListEngine(Engine):
     # Their parts
 
     def _external(self, rows: Rows, *, scored: bool) -> External:
-        """The same results with the ids of outside; scores and ranks may be left out unless `scored`."""
+        """The same results with external ids; scores and ranks may be left out unless `scored`."""
         lists = self._lists(rows)
         subscription, item = self._subscriptions.take(lists.subscription), self._items.take(lists.item)
         return External(subscription, item, lists.score, lists.rank)
 
     def _subscribe_alone(self, rows: Any) -> pa.Table:
-        """Subscribe as a batch by itself."""
+        """Subscribe as a batch of its own."""
         fresh = self._register(rows)
         return self._told(deltas.whole(self._external(fresh, scored=True), ENTER))
 
@@ -211,7 +232,7 @@ class ListEngine(Engine):
         return deltas.entered(self._lists(self._register(rows)))
 
     def _register(self, rows: Any) -> Rows:
-        """Give rows to new subscriptions and let them in."""
+        """Assign rows to new subscriptions and enter them."""
         batch = self._read(rows, self._form, "subscriptions")
         self._subscriptions.require_new(batch.ids, where="subscriptions")
         default = {"k": np.zeros((), np.int64)} if self.takes_k else {}
@@ -223,24 +244,24 @@ class ListEngine(Engine):
         return fresh
 
     def _amend_alone(self, rows: Any) -> pa.Table:
-        """Amend as a batch by itself."""
+        """Amend as a batch of its own."""
         return self._answer(self._amend(rows))
 
     def _publish_alone(self, rows: Any) -> pa.Table:
-        """Publish as a batch by itself."""
+        """Publish as a batch of its own."""
         return self._answer(self._publish(rows))
 
     def _amend(self, rows: Any) -> Changes:
         return self._change(*self._amendment(rows))
 
     def _amendment(self, rows: Any) -> tuple[Rows, dict[str, NDArray[Any]]]:
-        """The rows of subscriptions that are to change, and their values by slot column."""
+        """The rows of subscriptions to be changed, and their values by slot column."""
         batch = self._read(rows, self._amended_form, "subscriptions")
         changed = np.ascontiguousarray(self._subscriptions.require(batch.ids, where="subscriptions"))
         return changed, {**self._own_k(batch), **self._slot_values(batch, changed)}
 
     def _change(self, changed: Rows, fields: Mapping[str, NDArray[Any]]) -> Changes:
-        """Give subscriptions other values; what has become of their results."""
+        """Give subscriptions new values; returns the changes of their results."""
         registered = self._in_order(changed)
         held = self._held(registered)
         self._begin()
@@ -256,14 +277,14 @@ class ListEngine(Engine):
         return changes
 
     def _dismiss(self, rows: Rows) -> None:
-        """Let subscriptions go."""
+        """Remove subscriptions."""
         self._begin()
         self._leaving(rows)
         self._subscriptions.release(rows)
 
     @property
     def _updates(self) -> bool:
-        """Whether a new score of an item is told when a subscription is amended."""
+        """Whether a new score of an item is reported when a subscription is amended."""
         return True
 
     def _known_columns(self) -> list[Column]:
@@ -272,17 +293,17 @@ class ListEngine(Engine):
 
     @cached_property
     def _form(self) -> Form:
-        """The columns of subscriptions that come."""
+        """The columns of new subscriptions."""
         return Form(self._known_columns())
 
     @cached_property
     def _amended_form(self) -> Form:
-        """The columns of subscriptions that change: only `id` must be there."""
+        """The columns of amended subscriptions: only `id` is required."""
         _, *others = self._known_columns()
         return Form([ID, *(replace(column, required=False) for column in others)])
 
     def _own_k(self, batch: Batch) -> dict[str, Ints]:
-        """The k of each subscription by slot column, 0 for the engine's, if they say so."""
+        """The k of each subscription by slot column, 0 for the engine's, if the rows have one."""
         if "k" not in batch:
             return {}
         k = np.asarray(batch["k"], np.int64)
@@ -327,7 +348,7 @@ class ListEngine(Engine):
         return deltas.net(steps, now, self._subscriptions.place, updates=self._updates)
 
     def _renew(self, step: Changes) -> Changes:
-        """The same changes in the rows of now; an item that left and is back has changed if it stays."""
+        """The same changes with current rows; an item that left and returned counts as changed."""
         item = _renewed(self._items, step.item)
         back = (item != step.item) & (step.op == LEAVE)
         return step._replace(
@@ -344,26 +365,26 @@ class ListEngine(Engine):
         return self._told(deltas.to_table(changes, subscription, self._items.take(changes.item)))
 
     def _told(self, table: pa.Table) -> pa.Table:
-        """Count deltas that are about to be told; ends the batch."""
+        """Count deltas that are about to be returned; ends the batch."""
         self._count["deltas"] += table.num_rows
         self._settle()
         return table
 
     def _settle(self) -> None:
-        """End a batch: rows that were released may be used again."""
+        """End a batch: released rows may be reused."""
         self._subscriptions.settle()
         self._items.settle()
 
 
 def together(rows: Rows | Ints) -> Any:
-    """An index for rows; many in a row are a slice, which costs nothing to read and little to write."""
+    """An index for rows; consecutive ones become a slice, which is cheap to read and write."""
     if rows.size and int(rows[-1]) - int(rows[0]) + 1 == rows.size and (rows[1:] > rows[:-1]).all():
         return slice(int(rows[0]), int(rows[-1]) + 1)
     return rows
 
 
 def _renewed(slots: Slots, rows: Rows) -> Rows:
-    """The same rows, but the live one for an id that went and came back within the batch."""
+    """The same rows, with the live row for an id that left and returned within the batch."""
     gone = slots["sequence"][rows] < 0
     if not gone.any():
         return rows

@@ -1,7 +1,7 @@
 """`CoveringTable`: which subscriptions a router must forward to its neighbours.
 
-The engine reads and checks tables, keeps ids and boxes, counts, and writes answers; which subscription covers
-which is the business of its `Relations`: a relation graph over indexes of boxes, or a scan. With the default
+The engine reads and checks tables, keeps ids and boxes, counts, and writes answers. Its `Relations`, a
+relation graph over indexes of boxes or a scan, know which subscription covers which. With the default
 graph, calls of a few rows go through `FastPath`, which does the same in one kernel.
 """
 
@@ -37,7 +37,7 @@ INDEXES = ("kdtree", "zcurve", "scan")
 
 
 def relations_for(index: str, graph: int | str, attributes: int) -> Relations:
-    """What keeps the relations, as the settings say."""
+    """The relations for these settings."""
     if index == "scan":
         return Scan()
     if isinstance(graph, str):
@@ -50,23 +50,22 @@ class CoveringTable(AnsweringEngine):
     """The subscriptions of a router and which of them its neighbours must know.
 
     A subscription is a box, with sets of categories if the table has any. It is forwarded unless a live one
-    contains it; then it is covered. One that is forwarded stays so when a later one contains it. After every
+    contains it; then it is covered. A forwarded one stays forwarded when a later one contains it. After every
     call each live subscription is forwarded or contained in a forwarded one.
 
     Args:
         over: the attributes.
-        graph: how many covering subscriptions are remembered for each covered one (G_k), up to 65,536, 16
-            bytes each whether there are so many or not; "full" (G*): all;
-            "poset": those with none between. What is forwarded is the same for all.
-        index: how a covering subscription is found: "kdtree", "zcurve" or "scan", which remembers nothing.
-        categories: the attributes that are categories, as a list, or as a dict with a `Hierarchy` for those
-            that have one: strings, integers or truths. A subscription then has lists, what the value must be
-            in (`<attribute>_in`) and what it must not be in (`<attribute>_not_in`); null asks nothing. It is
-            contained in another if that accepts all it accepts.
-        merge: let several forwarded boxes be told as one box that contains them, of which at most this share
-            lies in none of them (0.1: a tenth; categories count by their values). Each group of them is told
-            under the id of one of its subscriptions, see `forwarded_boxes`. None: each is told as it is.
-        extra: "forbid" or "ignore" columns that are not known.
+        graph: how many covering subscriptions to remember for each covered one (G_k), up to 65,536, at 16
+            bytes each; "full" (G*): all; "poset": those with none between. All forward the same.
+        index: how to find a covering subscription: "kdtree", "zcurve" or "scan", which remembers nothing.
+        categories: the attributes that are categories (strings, integers or booleans), as a list, or as a
+            dict with a `Hierarchy` for those that have one. A subscription then has lists: the value must be
+            in `<attribute>_in` and must not be in `<attribute>_not_in`; null accepts everything. A
+            subscription is contained in another one that accepts everything it accepts.
+        merge: forward one box for several if at most this share of it lies in none of them (0.1: a tenth;
+            categories count by their values). Each group is forwarded under the id of one of its
+            subscriptions, see `forwarded_boxes`. None: no merging.
+        extra: "forbid" or "ignore" unknown columns.
         tuning: none yet.
 
     >>> table = CoveringTable(over=["price"])
@@ -74,20 +73,20 @@ class CoveringTable(AnsweringEngine):
     ['forward', 'covered']
     >>> table.publish({"id": [1], "price": [2.5]}).to_pylist()
     [{'event': 1, 'subscription': 'a'}]
-    >>> table.unsubscribe(["a"]).select(["subscription", "action"]).to_pylist()
-    [{'subscription': 'a', 'action': 'withdraw'}, {'subscription': 'b', 'action': 'forward'}]
+    >>> table.covers({"id": [1, 2], "price_lo": [1, -1], "price_hi": [4, 4]})["covered_by"].to_pylist()
+    ['a', None]
+    >>> table.amend({"id": ["b"], "price_hi": [20]}).select(["subscription", "action"]).to_pylist()
+    [{'subscription': 'b', 'action': 'forward'}]
+    >>> table.explain("b", "a")["outside"], table.forwarded()
+    (['price'], ['a', 'b'])
 
-    Five subscriptions after the example of the paper (its figures 1 to 4, ends partly ours), by graph:
+    Five subscriptions after the example of the paper (its figures 1 to 4, some ends are ours), by graph:
 
     >>> five = {"id": [1, 2, 3, 4, 5], "x_lo": [-3, 4, 5, 0, 1], "x_hi": [9, None, None, 5, 2]}
-    >>> for graph in (1, 2, "full", "poset"):
+    >>> for graph in (1, "poset"):
     ...     table = CoveringTable(over=["x"], graph=graph)
     ...     print(table.subscribe(five)["covered_by"].to_pylist(), table.forwarded())
     ...     print(table.unsubscribe([2])["subscription"].to_pylist(), table.forwarded())
-    [None, None, 2, 1, 1] [1, 2]
-    [2, 3] [1, 3]
-    [None, None, 2, 1, 1] [1, 2]
-    [2, 3] [1, 3]
     [None, None, 2, 1, 1] [1, 2]
     [2, 3] [1, 3]
     [None, None, 2, 1, 1] [1, 2]
@@ -195,13 +194,13 @@ class CoveringTable(AnsweringEngine):
     # The calls
 
     def subscribe(self, rows: Any) -> pa.Table:
-        """Register subscriptions one after the other; `subscription, action, covered_by`, a row each.
+        """Register subscriptions in turn; returns `subscription, action, covered_by`, one row each.
 
-        `action` is `forward` or `covered`. Of two equal boxes the earlier covers.
+        `action` is `forward` or `covered`. Of two equal boxes the earlier one covers.
 
-        With `merge`, merging is net over the batch: one that neighbours hear of as part of another's box is
-        `covered` by that one. Then come others, as registered: `forward` for each whose box neighbours must
-        know anew (see `forwarded_boxes`), `withdraw` for each that is now part of another's box.
+        With `merge`, merging is net over the batch: a subscription whose box is part of another's box is
+        `covered` by that one. More rows follow, as registered: `forward` for each whose new box neighbours
+        must learn (see `forwarded_boxes`), `withdraw` for each that is now part of another's box.
         """
         batch = self._read(rows, self._form, "subscriptions")
         if self._fast is not None and batch.size:
@@ -219,9 +218,9 @@ class CoveringTable(AnsweringEngine):
         return self._answer(fresh, calls.subscribe_actions(covered_by), covered_by)
 
     def amend(self, rows: Any) -> pa.Table:
-        """Change boxes in place; the columns of `subscribe`, net over the batch.
+        """Change boxes in place; returns the columns of `subscribe`, net over the batch.
 
-        One row for each given id: `forward` (neighbours must know its box), `covered` (it was, and is) or
+        One row for each given id: `forward` (neighbours must learn its box), `covered` (it was, and is) or
         `withdraw` (it was forwarded, and is now covered). Then `forward` for each other one that is no longer
         covered. A forwarded one whose box stays the same stays forwarded.
         """
@@ -256,17 +255,17 @@ class CoveringTable(AnsweringEngine):
         )
 
     def unsubscribe(self, ids: Any, *, limit: int | None = None) -> pa.Table:
-        """Remove subscriptions; the columns of `subscribe`, net over the batch.
+        """Remove subscriptions; returns the columns of `subscribe`, net over the batch.
 
         First the given ids: `withdraw` for a forwarded one, `drop` for a covered one. Then `forward` for each
         that is no longer covered, as registered.
 
-        One that covers very many may free all of them at once. With `limit` a call looks at no more than so
-        many covered ones, so that it is short and its answer has at most `limit` rows `forward`. An id whose
-        covered ones have not all been looked at has no row yet: it is still live, known to neighbours and
-        matched by `publish`; it only takes no new ones under its cover. Call again with the ids that have had
-        no row, until all have: the withdrawal comes with the last portion, so nothing is uncovered at any
-        time. An id on its way out cannot be amended; without `limit` the next call ends it at once.
+        A subscription that covers very many may free all of them at once. With `limit` a call looks at no
+        more than that many covered ones, so it is short and returns at most `limit` rows `forward`. An id
+        whose covered ones have not all been looked at has no row yet: it is still live, known to neighbours
+        and matched by `publish`, but covers no new subscriptions. Call again with the ids that have had no
+        row, until all have: the withdrawal comes with the last portion, so nothing is uncovered at any time.
+        An id on its way out cannot be amended; a call without `limit` completes it.
 
         >>> table = CoveringTable(over=["x"])
         >>> _ = table.subscribe({"id": [1, 2, 3], "x_lo": [0, 1, 4], "x_hi": [9, 2, 5]})
@@ -300,11 +299,11 @@ class CoveringTable(AnsweringEngine):
         return self._answer(done, calls.unsubscribe_actions(left, forwarded.size))
 
     def follow(self, commands: Any) -> pa.Table:
-        """Follow a sequence of commands, each by itself; the columns of `subscribe`, in turn.
+        """Follow a sequence of commands, one by one; returns the columns of `subscribe`, in turn.
 
-        `commands` has `op` (`subscribe` or `unsubscribe`), `id` and the columns of boxes, which say nothing
-        of an unsubscribe. The same as a call for every row, but without the price of one, which is that of
-        reading a table. An id may come, go and come again. All are refused if one does not fit.
+        `commands` has `op` (`subscribe` or `unsubscribe`), `id` and the columns of boxes, which an
+        unsubscribe ignores. It does the same as one call per row, without reading a table for each. An id may
+        come, leave and come again. If one command is bad, all are refused.
 
         >>> from rankcast import CoveringTable
         >>> table = CoveringTable(over=["x"])
@@ -329,8 +328,8 @@ class CoveringTable(AnsweringEngine):
     def publish(self, events: Any) -> pa.Table:
         """The forwarded subscriptions that contain each event: `event, subscription`.
 
-        In the order of events, then of registration. With `merge`: those whose boxes, as neighbours know
-        them, contain it; `stats()["false_traffic"]` counts the rows of which no subscription contains it.
+        In the order of events, then of registration. With `merge` these are the subscriptions whose forwarded
+        boxes contain it; `stats()["false_traffic"]` counts the rows where no subscription contains it.
         """
         batch = self._read(events, self._event_form, "events")
         ids, queries = batch.ids, self._held.events(batch)
@@ -350,10 +349,10 @@ class CoveringTable(AnsweringEngine):
         return pa.Table.from_arrays([event, subscription], ["event", "subscription"])
 
     def covers(self, rows: Any, *, k: int = 1) -> pa.Table:
-        """For each given box up to k live subscriptions that contain it, a row each: `id, covered_by`.
+        """For each given box up to k live subscriptions that contain it, one row each: `id, covered_by`.
 
-        A box that lies in none has one row with null. The ids are labels of the caller: they may repeat and
-        may be those of live subscriptions.
+        A box that lies in none has one row with null. The ids are the caller's labels: they may repeat and
+        may equal those of live subscriptions.
         """
         batch = self._read(rows, self._form, "boxes")
         given = self._held.read(batch, None, where="boxes"), self._held.given(batch, where="boxes")
@@ -375,8 +374,8 @@ class CoveringTable(AnsweringEngine):
     def forwarded_boxes(self) -> pa.Table:
         """What neighbours must know, as registered: `subscription`, ends and lists of its box, and `members`.
 
-        An end that is not bounded is null. `members` are the ids of the forwarded subscriptions that the box
-        stands for, itself among them; without `merge` each stands for itself.
+        An unbounded end is null. `members` are the ids of the forwarded subscriptions that the box
+        stands for, including itself; without `merge` each stands for itself.
 
         >>> table = CoveringTable(over=["x"], merge=0.2)
         >>> table.subscribe({"id": [1, 2, 3], "x_lo": [0, 4, 90], "x_hi": [5, 9, 95]}).to_pylist()[1]
@@ -442,11 +441,11 @@ class CoveringTable(AnsweringEngine):
         return self._answer(rows, action.astype(np.int8), by)
 
     def _counters(self) -> dict[str, int]:
-        """The counters, with what the fast path has counted."""
+        """The counters, including those of the fast path."""
         return dict(self._count) if self._fast is None else self._fast.counters_with(self._count)
 
     def _count_freed(self, freed: int, most: int | None = None) -> None:
-        """Count covered ones that had to look for another cover, and the most that did so at once."""
+        """Count covered ones that had to look for another cover, and the most at once."""
         self._count["queries_unsubscribe"] += freed
         self._count["freed"] += freed
         self._count["freed_most"] = max(self._count["freed_most"], freed if most is None else most)
@@ -474,13 +473,13 @@ class CoveringTable(AnsweringEngine):
         return self._held.read(batch, None if rows is None else self._boxes(rows), where="subscriptions")
 
     def _write_boxes(self, rows: Rows, given: boxes.Boxes, lists: list[Given]) -> Subscriptions:
-        """Write boxes and sets of rows; returns all subscriptions as they are then."""
+        """Write boxes and sets of rows; returns all subscriptions afterwards."""
         self._slots["lo"][rows], self._slots["hi"][rows] = given
         self._held.write(self._slots, rows, lists)
         return self._table()
 
     def _answer(self, rows: Rows, action: Any, covered_by: Rows | None = None) -> pa.Table:
-        """The table of actions, without `covered_by` no row being covered; ends the batch."""
+        """The table of actions; without `covered_by` no row is covered. Ends the batch."""
         self._count["deltas"] += rows.size
         names = self._slots.take(rows)
         if covered_by is None or (rows.size == 1 and covered_by[0] < 0):
@@ -492,9 +491,10 @@ class CoveringTable(AnsweringEngine):
         return calls.actions_table(names, action, above)
 
     def _answer_merged(self, given: Rows, touched: Rows, moved: Rows, covered_by: Rows | None) -> pa.Table:
-        """Merge what is forwarded now, and the table of actions: of the given rows, then of others.
+        """Merge what is forwarded now; returns the table of actions: of the given rows, then of others.
 
-        `touched` rows have another status, `moved` ones another box. Without `covered_by` the given ones go.
+        `touched` rows have another status, `moved` ones another box. Without `covered_by` the given ones
+        leave.
         """
         assert self._merging is not None
         actions = self._merging.actions(self._table(), given, touched, moved, covered_by)
@@ -504,7 +504,7 @@ class CoveringTable(AnsweringEngine):
         return self._answer(*actions)
 
     def _release(self, rows: Rows, limit: int) -> Outcome:
-        """Remove rows in turn as long as the limit lasts; the last one may be only on its way out."""
+        """Remove rows in turn up to the limit; the last one may be only partly removed."""
         gone, forwarded, left = [rows[:0]], [rows[:0]], limit
         for row in rows:
             change = self._relations.release(self._table(), int(row), left)

@@ -1,4 +1,4 @@
-"""`maxima`: the boxes of a set that no other box contains, through a k-d tree over those kept so far."""
+"""`maxima`: the boxes of a set that no other box contains, found with a k-d tree over those kept so far."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ SAMPLE = 4096
 
 
 def maximal(boxes: Boxes) -> Rows:
-    """The places, ascending, of boxes that no other contains; of equal ones the first.
+    """The positions, ascending, of boxes that no other contains; of equal ones the first.
 
-    Most boxes of a large set lie in one of its widest: those that do are put aside first, in the order in
-    which they lie in memory. Cost: one search each among maximal ones of the widest boxes; for those that are
-    left a sort, and one search each in an index that holds maximal boxes only.
+    Most boxes of a large set lie in one of its widest: these are set aside first, in memory
+    order. Cost: one search each among the maximal ones of the widest boxes; for those that
+    remain a sort, and one search each in an index that holds maximal boxes only.
     """
     count = boxes.lo.shape[0]
     ends = (np.ascontiguousarray(boxes.lo), np.ascontiguousarray(boxes.hi))
@@ -53,7 +53,8 @@ def maxima(rows: Any, *, over: str | Sequence[str]) -> pa.Table:
     """The boxes that no other box contains, as a table with the column `id`, in the order given.
 
     `rows` has `id` and, for each attribute of `over`, `<attribute>_lo` and `<attribute>_hi` (null or absent:
-    unbounded). Of equal boxes the first stays. Cost: a sort, and for each box a search among those that stay.
+    unbounded). Of equal boxes the first one stays. Cost: a sort, and for each box a search among those that
+    stay.
 
     >>> maxima({"id": [1, 2, 3], "x_lo": [0, 1, 4], "x_hi": [3, 2, 5]}, over="x")["id"].to_pylist()
     [1, 3]

@@ -91,12 +91,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("name", nargs="?", choices=NAMES, metavar="NAME", help=described)
     parser.add_argument("--batches", type=_positive, help="how many batches (60; on Spark 20)")
-    parser.add_argument("--seconds", type=_positive, default=24, help="how long the city is shown (24)")
-    parser.add_argument("--seed", type=_seed, default=7, help="seed of everything that happens (7)")
-    parser.add_argument("--port", type=int, default=8765, help="where the live console is (8765)")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="what the live service keeps (nothing)")
-    parser.add_argument("--report", type=Path, metavar="FILE", help="where the page goes (out/demo.html)")
-    parser.add_argument("-v", "--verbose", action="store_true", help="show what Spark has to say")
+    parser.add_argument("--seconds", type=_positive, default=24, help="how long to show the city (24)")
+    parser.add_argument("--seed", type=_seed, default=7, help="random seed (7)")
+    parser.add_argument("--port", type=int, default=8765, help="port of the live console (8765)")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="data directory of the live service (default: temporary)"
+    )
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE", help="where to write the report (out/demo.html)"
+    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="show Spark's log")
     parser.set_defaults(run=run)
 
 

@@ -1,9 +1,9 @@
 """`GeoTextTopK`: the k best recent messages for a place and some terms, kept current.
 
-The engine owns the slots of subscriptions and their term vectors; `rankcast.geotext.messages` those of
+The engine owns the slots of subscriptions and their term vectors; `rankcast.geotext.messages` owns those of
 messages and the window. `publish` works out what a batch does (which rows are late, which messages leave),
-writes it, and lets results follow: `rankcast.geotext.live` keeps them current, or with method="scan"
-`rankcast.geotext.brute_force` computes them anew.
+writes it, and updates the results: `rankcast.geotext.live` keeps them current, or with method="scan"
+`rankcast.geotext.brute_force` computes them again.
 """
 
 from __future__ import annotations
@@ -56,64 +56,65 @@ ALPHA = Column("alpha", required=False, nullable=True)
 
 
 class GeoTextTopK(ListEngine):
-    """The k messages of a sliding window that suit each subscription's place and terms best.
+    """The k messages of a sliding window that fit each subscription's place and terms best.
 
     The score of a message is `alpha * max(0, 1 - distance / scale) + (1 - alpha) * cosine`, computed in this
     order; the cosine is that of tf x idf vectors (see `rankcast.geotext.vocabulary`). A message without a
     common term is never in a result. Equal scores: the newer message first (later time, then later arrival).
 
-    Optional columns of a subscription keep messages out of its result: `radius` (nothing farther),
-    `min_score` (nothing below), `must` and `must_not` (lists of terms that a message has all of, and none
-    of), in a time window `since` (nothing older). A null is no limit.
+    Optional columns of a subscription limit its result: `radius` (nothing farther), `min_score` (nothing
+    below), `must` and `must_not` (lists of terms: a message must have all of the first and none of the
+    second), and in a time window `since` (nothing older). A null means no limit.
 
-    A message may have an end of its own, `until`, in a time window: it leaves when the clock, the newest time
-    that came, reaches it. `retract` takes messages back, `advance` moves the clock without a message. In a
-    batch of messages the optional column `op` does the same: "publish", "retract", "advance" (then only `id`,
-    or `time`, counts of the row). A message that comes too late for its window or its `until` is ignored.
+    In a time window a message may have its own end, `until`: it leaves when the clock, the newest time
+    so far, reaches it. `retract` takes messages back, `advance` moves the clock without a message. In a
+    batch of messages the optional column `op` does the same: "publish", "retract" (uses only `id`), "advance"
+    (uses only `time`). A message that comes too late for its window or its `until` is ignored.
 
-    A message whose id was that of one that left takes its name over: if both are in a result before and
+    A message may reuse the id of one that has left: if both are in a result before and
     after one batch, that is an `update` (or nothing, if the score is the same).
 
     Args:
-        bounds: `(xmin, ymin, xmax, ymax)`; places outside are refused. May be left out with "haversine".
-        k: how many messages a subscription wants, unless it says so itself.
-        alpha: how much the place counts against the terms, in [0, 1], unless a subscription says so itself.
+        bounds: `(xmin, ymin, xmax, ymax)`; places outside are refused. Optional with "haversine".
+        k: how many messages a subscription gets, unless it has its own k.
+        alpha: the weight of the place against the terms, in [0, 1], unless a subscription has its own.
         window: how many messages are kept, or for how long (a `timedelta`; messages then have a `time`).
         metric: "euclidean", or "haversine" (x longitude, y latitude, distances in metres).
-        scale: the distance from which on a place counts nothing: a number, or with "haversine" a text such as
+        scale: the distance beyond which a place counts nothing: a number, or with "haversine" a text such as
             "5 km" or "800 m". By default the diagonal of the bounds, on the globe its length there; without
             bounds half the Earth's circumference.
         vocabulary: document frequencies; None: every idf is 1.
-        analyzer: makes terms of texts (`rankcast.text.Analyzer`, or its settings): messages and subscriptions
-            then have a column `text` instead of `terms`; words of `must` and `must_not` are analysed, too.
-        method: how subscriptions are found that a message may concern.
+        analyzer: splits texts into terms (`rankcast.text.Analyzer`, or its settings): messages and
+            subscriptions then have a column `text` instead of `terms`; `must` and `must_not` are analysed,
+            too.
+        method: how to find the subscriptions that a message may concern.
         refill: what is kept beyond the k best, for when one of them expires.
-        half_life: after what time a score counts half as much (a `timedelta`; the window must be one, too).
+        half_life: the time after which a score counts half as much (a `timedelta`; needs a time window).
             Messages are ranked by score times 0.5 to the power of age / half_life, an order that does not
             change as they grow older. The `score` of results and deltas is that at the message's own time.
-        duplicates: what becomes of a message with the id of a live one: "refuse", or "edit", which takes that
-            one back and publishes this one in its stead.
+        duplicates: what to do with a message that has the id of a live one: "refuse" it, or "edit": it
+            replaces the live one.
         place_only: whether a subscription may have no terms (null or an empty list): it lists the nearest
             messages whatever their words, the newer first among equals, and its score is nearness alone.
-        per_source: how many messages of one source a result may have, by an optional column `source` of
-            messages (integers or strings; a message without one is a source of its own). The best ones of
-            each are in it. None: any number, and there is no such column.
-        distinct: whether of messages with the same terms, each as often, at one place only the newest counts.
-            When it is taken back or ends, the one before counts again. Vectors must be the same, too.
+        per_source: the most messages of one source in a result, by an optional column `source` of messages
+            (integers or strings; a message without one is its own source). The best ones of each are listed.
+            None: any number, and there is no such column.
+        distinct: whether only the newest of messages with the same terms, each as often, at one place counts.
+            When it is taken back or ends, the previous one counts again. Vectors must be equal, too.
         phrases: whether subscriptions may have a column `phrases`, lists of texts: a message is in the result
-            only if the words of each (between blanks, or as they are analysed) are in its terms one behind
-            the other. The engine then remembers the order of terms.
-        vectors: how many numbers a vector has: messages and subscriptions then have a column `vector`, a list
-            of so many numbers from a model of one's own, which is taken to unit length. Instead of the cosine
-            of terms, `beta * max(0, cosine of vectors) + (1 - beta) * cosine of terms` counts. Methods other
-            than "scan" are the same then.
-        beta: how much vectors count against terms, in [0, 1]. With 1 no common term is needed, and terms (or
-            texts) may be left out; with `place_only` a subscription may have no vector (null) then.
-        extra: "forbid" or "ignore" columns that are not known.
-        tuning: "groups" a cell of the lists by word, by what is needed of words (default: 30); "kmax": how
+            only if it contains the words of each text (split at blanks, or analysed) one after the other. The
+            engine then remembers the order of terms.
+        vectors: the length of vectors: messages and subscriptions then have a column `vector`, a list of that
+            many numbers from your own model, which is scaled to unit length. The text part of the score is
+            then `beta * max(0, cosine of vectors) + (1 - beta) * cosine of terms`. All methods other than
+            "scan" are then the same.
+        beta: the weight of vectors against terms, in [0, 1]. With 1 no common term is needed, and terms (or
+            texts) may be left out; with `place_only` a subscription may then have no vector (null).
+        extra: "forbid" or "ignore" unknown columns.
+        tuning: "groups" per cell of the word lists, by what is needed of words (default: 30); "kmax": how
             many times k a buffer keeps with that refill (3); "share": of the k-th score, where a plain
-            skyband ends (0.95); "search": the price of a search against upkeep, times what was measured (1);
-            "prune": which prunings are on (all), to know what each is worth.
+            skyband ends (0.95); "search": the price of a search against upkeep, relative to our measurement
+            (1); "prune": which prunings are on (all), to measure what each is worth.
 
     >>> engine = GeoTextTopK(bounds=(0, 0, 4, 3), k=1, window=2)
     >>> engine.subscribe({"id": ["ann"], "x": [0], "y": [0], "terms": [["pizza"]]}).num_rows
@@ -232,7 +233,7 @@ class GeoTextTopK(ListEngine):
 
     @locking.inside
     def reads(self, call: str) -> Reading:
-        """The columns that a call takes with these settings, and what errors call its rows."""
+        """The columns that a call takes with these settings, and how errors name its rows."""
         known = {
             "amend": Reading(self._amendments, "subscriptions"),
             "publish": Reading(self._messages.form, "messages"),
@@ -243,14 +244,14 @@ class GeoTextTopK(ListEngine):
 
     @locking.inside
     def late(self, call: str, rows: pa.Table) -> Late | None:
-        """Messages that the window is past when they come, by their own times and those before them."""
+        """Messages that come too late for the window, judged by their own times and those before them."""
         if call != "publish" or not self._messages.window.span:
             return None
         reason = InputError("is too late for the window", where="messages", column="time")
         return Late(self._messages.late(rows).tolist(), reason)
 
     def clock(self) -> Clock | None:
-        """The newest time that came, and when a message leaves next by its age or `until`."""
+        """The newest time so far, and when the next message leaves by its age or `until`."""
         window = self._messages.window
         due = window.next_end()
         return Clock(window.clock, due) if due < LATEST else None
@@ -412,21 +413,21 @@ class GeoTextTopK(ListEngine):
     # Messages
 
     def retract(self, ids: Any) -> pa.Table:
-        """Take messages back; returns the changes of results. Each of them is an event in `stats()`."""
+        """Take messages back; returns the changes of results. Each message is an event in `stats()`."""
         return self._answer(self._retract(ids))
 
     def advance(self, time: Any) -> pa.Table:
-        """Move the clock of a time window; returns the changes of results. A time that is past does nothing.
+        """Move the clock of a time window; returns the changes of results. A past time does nothing.
 
         Args:
-            time: a `datetime`, or a table with a column `time`, whose latest counts.
+            time: a `datetime`, or a table with a column `time`, whose latest value counts.
         """
         return self._answer(self._advance(time))
 
     def reweigh(self, vocabulary: Any) -> pa.Table:
-        """Let another vocabulary count, for all messages and subscriptions; returns the changes of results.
+        """Replace the vocabulary for all messages and subscriptions; returns the changes of results.
 
-        Cost: that of listing and searching everything anew.
+        Cost: that of indexing and searching everything again.
 
         Args:
             vocabulary: a `Vocabulary`, one as a table (`Vocabulary.read`), or None: every idf is 1.
@@ -491,7 +492,7 @@ class GeoTextTopK(ListEngine):
     # Explanation
 
     def explain(self, subscription: Any, item: Any) -> dict[str, Any]:
-        """Why a message is or is not in a result: its score and what it is made of, rank, score to beat."""
+        """Why a message is or is not in a result: its score and the score's parts, rank, score to beat."""
         mine = np.array([self._find_one(self._slots, subscription, "subscription")], np.int32)
         row = self._find_one(self._messages.slots, item, "item")
         explanation = self._scan.explain(mine, row, self._alpha_of(mine), self._k_of(mine))

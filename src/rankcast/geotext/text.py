@@ -1,11 +1,11 @@
-"""Texts as terms: words by the rules of Unicode, without case and accents, stop words and endings.
+"""Texts as terms: words by Unicode's rules, without case and accents, stop words and endings.
 
-An `Analyzer` cuts a text, once it is in the composed form NFKC, into runs of letters, marks and digits; an
-apostrophe between two letters belongs to the word. What is left of case is folded. Chinese, Japanese and
-Korean are written without spaces or with few: their runs become overlapping pairs of characters. Stop words
-go, the stem of a word stands for all its forms, and accents are taken off last, since stems depend on them.
+An `Analyzer` normalises a text to NFKC and splits it into runs of letters, marks and digits; an
+apostrophe between two letters belongs to the word. Case is folded. Chinese, Japanese and
+Korean use few or no spaces: their runs become overlapping pairs of characters. Stop words are
+dropped, a stem stands for all forms of a word, and accents are removed last, because stems depend on them.
 
-Cost: O(1) a character; each form of a word is stemmed once and remembered.
+Cost: O(1) per character; each form of a word is stemmed once and remembered.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _IS_CJK = re.compile(f"[{_CJK}]")
 
 @lru_cache(maxsize=1)
 def _words() -> re.Pattern[str]:
-    """What a word is: letters, digits and the marks on them; an apostrophe stands between two of them."""
+    """The pattern of a word: letters, digits and their marks; an apostrophe may stand between two of them."""
     marks = "".join(chr(code) for code in range(0x300, 0x1F000) if unicodedata.category(chr(code))[0] == "M")
     one = f"(?:[^\\W_]|[{re.escape(marks)}])"
     return re.compile(f"{one}+(?:['\u2019]{one}+)*")
@@ -56,10 +56,10 @@ class Analyzer:
     """Turns texts into terms.
 
     Args:
-        language: whose stop words go and whose endings are taken off, such as "english"; None: neither.
-        stem: whether words are stemmed; by default if there is a language. Needs the extra "text".
-        stop_words: words that are no terms; by default those of the language, if it is known here.
-        accents: whether they stay; by default "é" is "e".
+        language: the language of stop words and stems, such as "english"; None: neither.
+        stem: whether to stem words; by default if there is a language. Needs the extra "text".
+        stop_words: words that are no terms; by default those of the language, if known here.
+        accents: whether to keep accents; by default "é" becomes "e".
 
     >>> Analyzer()("Crème brûlée, don't wait! 東京都")
     ['creme', 'brulee', "don't", 'wait', '東京', '京都']
@@ -90,7 +90,7 @@ class Analyzer:
         self._term = lru_cache(maxsize=_REMEMBERED)(self._term_of)
 
     def __call__(self, text: str) -> list[str]:
-        """The terms of a text, in its order; words that come again are there again."""
+        """The terms of a text, in its order; repeated words are repeated."""
         found: list[str] = []
         for word in _words().findall(_folded(text)):
             if _IS_CJK.search(word) is None:
@@ -106,7 +106,7 @@ class Analyzer:
         return [self(text) for text in texts]
 
     def settings(self) -> dict[str, Any]:
-        """What it was made with, as JSON; `Analyzer(**settings)` makes it again."""
+        """Its settings, as JSON; `Analyzer(**settings)` creates the same analyzer."""
         return {
             "language": self._language,
             "stem": self._stem,
@@ -116,7 +116,7 @@ class Analyzer:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any] | Analyzer | None) -> Analyzer | None:
-        """An analyzer, or one made of its settings; None stays None."""
+        """An analyzer, or one created from its settings; None stays None."""
         if settings is None or isinstance(settings, Analyzer):
             return settings
         if not isinstance(settings, Mapping):
@@ -143,7 +143,7 @@ class Analyzer:
         return Analyzer.of, (self.settings(),)
 
     def _term_of(self, word: str) -> str:
-        """The term that a word stands for; no text for a stop word."""
+        """The term of a word; an empty text for a stop word."""
         if word in self._stop:
             return ""
         stem = word if self._stemmer is None else self._stemmer.stemWord(word)
@@ -164,7 +164,7 @@ def no_terms(size: int) -> Terms:
 
 
 def analyzed(terms: Terms, analyzer: Analyzer, where: str) -> Terms:
-    """Lists of words as the terms that they stand for."""
+    """Lists of words as their terms."""
     words, starts = analyzer.terms(arrow(terms.words).to_pylist()), terms.starts.tolist()
     rows = [list(chain.from_iterable(words[first:last])) for first, last in pairwise(starts)]
     return as_terms(rows, where)
@@ -177,14 +177,14 @@ def as_terms(rows: list[list[str]], where: str) -> Terms:
 
 
 def _folded(text: str) -> str:
-    """A text in one form, without case; a typographic apostrophe is a plain one."""
+    """A text in normal form, without case; a typographic apostrophe becomes a plain one."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).replace(
         "\u2019", "'"
     )
 
 
 def _bare(word: str) -> str:
-    """A word without the accents of European scripts; marks of others are letters of theirs."""
+    """A word without the accents of European scripts; marks of other scripts are part of their letters."""
     if word.isascii():
         return word
     apart = _ACCENTS.sub("", unicodedata.normalize("NFD", word))

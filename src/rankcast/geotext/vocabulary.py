@@ -80,10 +80,11 @@ class Bags(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Vocabulary:
-    """Document frequencies of terms; made by `fit`, never changed afterwards.
+    """Document frequencies of terms; created by `fit`, never changed afterwards.
 
     Without a vocabulary, or with `Vocabulary.fit` of no documents, every idf is 1. As an Arrow table it has
-    the columns `term` and `documents`, how many have the term; the row without a term counts all documents.
+    the columns `term` and `documents`, the number of documents with the term; the row without a term counts
+    all documents.
 
     >>> vocabulary = Vocabulary.fit({"terms": [["pizza", "pizza", "wine"], ["pizza"], ["sushi"]]})
     >>> vocabulary
@@ -98,7 +99,7 @@ class Vocabulary:
 
     @classmethod
     def fit(cls, rows: Any, *, analyzer: Analyzer | Mapping[str, Any] | None = None) -> Vocabulary:
-        """Count in how many rows each term of the column `terms` is; other columns are ignored.
+        """Count the rows that contain each term of the column `terms`; other columns are ignored.
 
         With an analyzer, or its settings, rows have a column `text` instead.
 
@@ -119,14 +120,14 @@ class Vocabulary:
 
     @classmethod
     def of(cls, words: Ids, frequency: Ints, documents: int) -> Vocabulary:
-        """Made of counts: distinct terms in code point order, and in how many documents each is."""
+        """Create it from counts: distinct terms in code point order, and the documents with each."""
         for fixed in (frequency, words.offsets, words.data):
             fixed.setflags(write=False)
         return cls(words, frequency, documents)
 
     @classmethod
     def read(cls, rows: Any) -> Vocabulary:
-        """One as it is as a table: `term`, `documents`; the row without a term counts all documents."""
+        """Create it from its table form: `term`, `documents`; the row without a term counts all documents."""
         if isinstance(rows, Vocabulary):
             return rows
         where = "vocabulary"
@@ -190,7 +191,7 @@ class Vocabulary:
 
     @property
     def size(self) -> int:
-        """How many distinct terms the documents have."""
+        """The number of distinct terms."""
         return self.words.size
 
     def idf(self, term: str) -> float:

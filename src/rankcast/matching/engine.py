@@ -1,9 +1,9 @@
 """`RankedMatcher`: the k best subscriptions for an event.
 
-The engine reads and checks tables, keeps ids, boxes, scores and weights by row, and writes answers; finding
-the best rows for an event is the business of its `MatchIndex` (`rankcast.matching.indexes`). Events may be
-points, intervals, or partly unknown: all of them are read as `Spans`; what else they want, and what
-subscriptions ask beside a box, goes to the search as `Wants` (`rankcast.matching.events`).
+The engine reads and checks tables, keeps ids, boxes, scores and weights by row, and writes answers. Its
+`MatchIndex` (`rankcast.matching.indexes`) finds the best rows for an event. Events may be
+points, intervals, or partly unknown: all are read as `Spans`. Other wishes of events, and conditions of
+subscriptions besides a box, go to the search as `Wants` (`rankcast.matching.events`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ANSWER = pa.schema([("event", _WHOLE), ("rank", _WHOLE), ("subscription", _WHOL
 
 @lru_cache(maxsize=FEW)
 def _head(size: int) -> Ints:
-    """How the message of an answer with so many rows begins; its columns follow, one behind the other."""
+    """How the message of an answer with so many rows starts; its columns follow, one after the other."""
     zeros = [np.zeros(size, kind.to_pandas_dtype()) for kind in _ANSWER.types]
     message = pa.RecordBatch.from_arrays(list(map(pa.array, zeros)), schema=_ANSWER).serialize()
     return np.frombuffer(message, np.int64)[: -4 * size].copy()
@@ -61,7 +61,7 @@ MOST_BRANCHES = 65_536  # of a node of an R-tree, which has room for as many
 def tightness(box: Boxes) -> Floats:
     """A ready-made score: the tighter the box, the higher.
 
-    Each attribute gives 1 / (1 + width): 1 for a single point, 0 where a bound is missing. So a box inside
+    Each attribute contributes 1 / (1 + width): 1 for a single point, 0 for a missing bound. So a box inside
     another one has the higher score, and every attribute counts.
 
     >>> tightness(Boxes(np.array([[0.0, 1.0]]), np.array([[0.0, 4.0]])))
@@ -71,19 +71,20 @@ def tightness(box: Boxes) -> Floats:
 
 
 class RankedMatcher(AnsweringEngine):
-    """The k best of the subscriptions that match an event; nothing is kept of the event.
+    """The k best subscriptions that match an event; the engine does not keep events.
 
-    A subscription is a box with a `score` (exact), or with a weight an interval (relaxed). Exact: all its
-    intervals contain the event. Relaxed: its score for an event is the sum of the weights of those intervals
-    that contain it, added in the order of `over`, or their maximum, and is above 0. A null attribute of an
-    event is unknown: only an interval without any bound contains it. Ties go to the smaller id.
+    A subscription is a box with a `score` (exact), or with a weight per interval (relaxed). Exact: all its
+    intervals must contain the event. Relaxed: its score for an event is the sum of the weights of the
+    intervals that contain it, added in the order of `over`, or their maximum, and must be above 0. A null
+    attribute of an event is unknown: only an interval without any bound contains it. Ties go to the smaller
+    id.
 
     An event may also be an interval in some attributes, with `<attribute>_lo` and `<attribute>_hi` instead
     of `<attribute>`: it matches the intervals that it overlaps. One end may be null, for no bound.
 
-    Attributes may be `categories`: strings, integers or truths. A subscription then has lists, what the value
-    must be in (`<attribute>_in`) and what it must not be in (`<attribute>_not_in`); null asks nothing, and an
-    event's null matches where both are null. Timestamps count as numbers.
+    Attributes may be `categories`: strings, integers or booleans. A subscription then has lists: the value
+    must be in `<attribute>_in` and must not be in `<attribute>_not_in`; null accepts everything, and an
+    event's null matches only if both are null. Timestamps count as numbers.
 
     Further columns of subscriptions: `group`, whose rows match once, with the best score, under its name; and
     `owner`. Of events: `k`, `min_score`, `exclude` (a list of ids of subscriptions or groups), `boost`, a
@@ -93,30 +94,37 @@ class RankedMatcher(AnsweringEngine):
         over: the attributes.
         k: how many subscriptions an event wants.
         mode: "exact" or "relaxed".
-        index: how matches are found; "auto" chooses by what it sees, and `stats()["index"]` says what;
+        index: how matches are found; "auto" chooses by the data, and `stats()["index"]` shows its choice;
             "inverted" is for many attributes of which a subscription bounds a few.
         combine: "sum" or "max" of weights, or a function of an array (n, d) of weights, 0 where an interval
-            does not contain the event, that never falls when a weight grows; only relaxed matching combines.
-            `load(path, combine=f)` for a function of one's own.
+            does not contain the event, that never falls when a weight grows; for relaxed matching only. Load
+            an engine with such a function by `load(path, combine=f)`.
         score: "given" by subscriptions, or "tightest": the tighter the box, the better (see `tightness`).
         categories: the attributes that are categories, as a list, or as a dict with a `Hierarchy` for those
             that have one: a subscription to a category then matches everything below it.
-        per_owner: how many subscriptions of one owner an event is told of at most.
-        overlap: which intervals an event that is one matches: "any" that it overlaps, those it lies "inside",
-            or those it "contains"; an interval without bounds asks nothing.
-        errors: how values with an `<attribute>_error` are distributed: "uniform" up to that far from the
-            value, or "normal" with that standard deviation. The score, relaxed each weight, counts times the
-            probability that the interval contains the value.
+        per_owner: the most subscriptions of one owner in the answer to an event.
+        overlap: which intervals an interval event matches: "any" that it overlaps, those it lies "inside", or
+            those it "contains"; an interval without bounds always matches.
+        errors: the distribution of values with an `<attribute>_error`: "uniform" up to that far from the
+            value, or "normal" with that standard deviation. The score (relaxed: each weight) is multiplied by
+            the probability that the interval contains the value.
         boosts: by category attribute a dict of values and factors, {"job": {"nursing": 1.5}}: the value of an
-            event multiplies its scores, relaxed the weights of that attribute.
-        extra: "forbid" or "ignore" columns that are not known.
-        tuning: "threads" for a batch of events (default: as many as there are cores); "branching" of the
-            R-trees in an index of intervals (default: 50; from 2 to 65,536).
+            event multiplies its scores (relaxed: the weights of that attribute).
+        extra: "forbid" or "ignore" unknown columns.
+        tuning: "threads" for a batch of events (default: the number of cores); "branching" of the R-trees in
+            an index of intervals (default: 50; from 2 to 65,536).
 
     >>> matcher = RankedMatcher(over=["price", "stars"], k=2)
     >>> matcher.subscribe({"id": ["a", "b", "c"], "price_hi": [9, 5, 9], "score": [1.0, 3.0, 2.0]})
     >>> matcher.publish({"id": [7], "price": [8], "stars": [None]})["subscription"].to_pylist()
     ['c', 'a']
+    >>> matcher.rescore({"id": ["a"], "score": [2.5]})
+    >>> matcher.amend({"id": ["b"], "price_hi": [8]})
+    >>> matcher.unsubscribe(["c"])
+    >>> matcher.publish({"id": [7], "price": [8], "stars": [None]})["subscription"].to_pylist()
+    ['b', 'a']
+    >>> matcher.explain("b", {"price": 8.5, "stars": None})["outside"]
+    ['price']
     """
 
     spec = Spec(
@@ -209,7 +217,7 @@ class RankedMatcher(AnsweringEngine):
 
     @classmethod
     def _configured(cls, configuration: dict[str, Any], *, combine: Any = None, **given: Any) -> Self:
-        """With a function of one's own, which a snapshot cannot hold."""
+        """With a user's function, which a snapshot cannot hold."""
         held = configuration["combine"]
         if (combine is None) == (held == "function"):
             word = "needs" if combine is None else "has no"
@@ -232,7 +240,7 @@ class RankedMatcher(AnsweringEngine):
         self._said.groups.note(self._slots.live(), self._said.owners)
 
     def _make_index(self, name: str) -> MatchIndex:
-        """The index of a name; a function of one's own has one index, whatever the name."""
+        """The index of a name; a user's function has one index, whatever the name."""
         if name == "scan":
             return self._scan
         if not isinstance(self._combine, str) and self._mode == "relaxed":
@@ -245,7 +253,7 @@ class RankedMatcher(AnsweringEngine):
 
     @locking.inside
     def reads(self, call: str) -> Reading:
-        """The columns that a call takes with these settings, and what errors call its rows."""
+        """The columns that a call takes with these settings, and how errors name its rows."""
         forms = {"amend": self._amend_form, "rescore": self._rescore_form}
         return Reading(forms[call], "subscriptions") if call in forms else super().reads(call)
 
@@ -274,7 +282,7 @@ class RankedMatcher(AnsweringEngine):
         self._said.settle()
 
     def rescore(self, rows: Any) -> None:
-        """Give live subscriptions a new `score` or new weights, in place; a weight that is absent stays."""
+        """Give live subscriptions a new `score` or new weights, in place; an absent weight stays."""
         batch = self._read(rows, self._rescore_form, "subscriptions")
         if self._tightest:
             raise InputError("follows from the box", where="subscriptions", expected="amend of its bounds")
@@ -300,7 +308,7 @@ class RankedMatcher(AnsweringEngine):
     def publish(self, events: Any) -> pa.Table:
         """The best subscriptions for each event: `event, rank, subscription, score`.
 
-        At most k rows an event, in the order of events, best first.
+        At most k rows per event, in the order of events, best first.
         """
         batch = self._read(events, self._event_form, "events")
         spans, ids = self._reader.spans(batch, self._said.sets, where="events"), batch.ids
@@ -324,7 +332,7 @@ class RankedMatcher(AnsweringEngine):
         """Why a subscription is or is not among the best for an event, given as a dict of its attributes.
 
         `rank` is its place among all matches, `outside` names the attributes whose interval does not contain
-        the event, `counted` the weights that counted, `behind` how far its score is below the last of the k.
+        the event, `counted` are the weights that counted, `behind` is how far its score is below the k-th.
         """
         mine = self._find_one(self._slots, subscription, "subscription")
         batch = self._reader.one(event, self._extra)
@@ -356,16 +364,17 @@ class RankedMatcher(AnsweringEngine):
     def stats(self) -> dict[str, Any]:
         """Counters since the start, and the index in use.
 
-        Where it was chosen, `index_costs` are the microseconds an event that the choice went by. An index of
-        intervals that changes in place says how often it split or joined blocks (`index_splits`,
-        `index_merges`), and built a part of its tree of centres anew (`index_rebuilt`).
+        If the index was chosen automatically, `index_costs` are the estimates behind the choice, in
+        microseconds per event. An index of intervals that changes in place counts how often it split or
+        joined blocks (`index_splits`, `index_merges`), and rebuilt a part of its tree of centres
+        (`index_rebuilt`).
         """
         return {**super().stats(), "index": self._named, **self._index.stats()}
 
     # Helpers
 
     def _search(self, spans: Spans, wants: Wants | None) -> Found:
-        """The best for each event; an index that knows boxes alone leaves to the scan what wants more."""
+        """The best for each event; an index that knows only boxes leaves other events to the scan."""
         columns, below, above = self._columns(), spans.below, spans.above
         if wants is None:
             return self._index.search(columns, below, above, self._k, self._threads)

@@ -1,10 +1,10 @@
-"""The base of `MovingTopK` and `MovingSkyline`: objects that come and go, queries that move.
+"""The base class of `MovingTopK` and `MovingSkyline`: objects that change, queries that move.
 
 A subscription is a query at a place, with a filter on attributes; its result depends on the place and on all
 objects. A subclass defines how objects are scored from a place (`_scores`) and which of them are the result
 (`_result`). That alone is the brute force, `method="scan"`. With `method="zone"` the subclass sets `_zones`,
-a `SafeZones` that keeps results and safe zones: then a query that moves inside its zone is followed without
-a search, and an object that changes concerns only the zones that it breaks.
+a `SafeZones` that keeps results and safe zones: then a query that moves inside its zone needs
+no search, and a changed object concerns only the zones that it breaks.
 
 Invariant: every live object has a finite score from the place of every live subscription; see
 `rankcast.moving.places`.
@@ -62,7 +62,7 @@ def attribute_names(over: str | Sequence[str]) -> list[str]:
 class MovingEngine(ListEngine):
     """Moving queries over objects, by scan or with safe zones.
 
-    Subscriptions are in `_slots`, objects in `_objects`; `_zones` is None where every object is looked at.
+    Subscriptions are in `_slots`, objects in `_objects`; `_zones` is None for the scan.
     """
 
     spec = Spec(
@@ -106,7 +106,7 @@ class MovingEngine(ListEngine):
 
     @locking.inside
     def reads(self, call: str) -> Reading:
-        """The columns that a call takes with these settings, and what errors call its rows."""
+        """The columns that a call takes with these settings, and how errors name its rows."""
         return Reading(self._object_form, "objects") if call == "upsert" else super().reads(call)
 
     @cached_property
@@ -329,9 +329,9 @@ class MovingEngine(ListEngine):
     # Objects
 
     def upsert(self, rows: Any) -> pa.Table:
-        """Insert objects, or replace those that are there; returns the changes of results.
+        """Insert objects, or replace existing ones; returns the changes of results.
 
-        Rows need `id`, `x`, `y` and every attribute. Of rows with the same id the last one holds.
+        Rows need `id`, `x`, `y` and every attribute. Of rows with the same id the last one counts.
         """
         return self._answer(self._upsert(rows))
 

@@ -1,7 +1,7 @@
 """Pictures of safe zones: `zone` is `rankcast.plot.zone` (matplotlib; the extra `plot`).
 
-A zone of `MovingTopK`, or of a skyline in another metric than the euclidean, is a circle with members; a
-euclidean zone of `MovingSkyline` is a polygon, drawn with the impact regions that bound it.
+A zone of `MovingTopK`, or of a skyline in a metric other than the Euclidean, is a circle with members; a
+Euclidean zone of `MovingSkyline` is a polygon, drawn with the impact regions that bound it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST_REGIONS = 60
 
 
 def label(value: Any) -> str:
-    """A value in a title or a legend: no character that does not print, no formula between dollar signs."""
+    """A value in a title or a legend: printable, and with no formula between dollar signs."""
     return words(shown(value))
 
 
@@ -116,10 +116,18 @@ MOST_OBJECTS = 20_000
 def zone(engine: Any, subscription: Any, *, track: Any = None, figure: Any = None) -> Any:
     """Draw the zone of a subscription of `MovingTopK` or `MovingSkyline`; returns the matplotlib figure.
 
-    Objects that pass its filter, the members of the zone, the result with its ranks, the circle within which
-    the result is among the members (a square on its corner in the Manhattan metric), and the query. Of a
-    skyline in the plane: the polygon within which it is the same, and impact regions. `track` are places
-    (n, 2) that the query went through.
+    It shows the objects that pass the filter, the members of the zone, the result with its ranks, the circle
+    within which the result is among the members (a diamond in the Manhattan metric), and the query. For a
+    skyline in the plane it shows the polygon within which the skyline stays the same, and impact regions.
+    `track` are places (n, 2) that the query went through.
+
+    >>> from rankcast import MovingTopK, plot
+    >>> engine = MovingTopK(over=["price"], k=1)
+    >>> _ = engine.upsert({"id": ["Aroma", "Bean"], "x": [0, 10], "y": [0, 0], "price": [5, 3]})
+    >>> _ = engine.subscribe({"id": [7], "x": [1], "y": [0]})
+    >>> figure = plot.zone(engine, 7)  # figure.savefig("zone.png")
+    >>> len(figure.axes)
+    1
     """
     if not hasattr(engine, "zones"):
         what = f"{type(engine).__name__} has no zones"

@@ -1,13 +1,13 @@
 """`RoadGraph`: roads as nodes and edges with lengths, for `metric="network"` of moving queries.
 
-Lengths are kept as whole numbers of a unit, a power of two that is chosen when the graph is made: 2^-36 of
-the middle one of the lengths above 0 or less (1.5e-9 for 100), but no less than 2^-57 of all together. So the
-sum along a path is exact, and does not depend on the order in which it is added up: any two ways to compute a
+Lengths are whole numbers of a unit, a power of two chosen when the graph is created: at most 2^-36 of
+the median length above 0 (1.5e-9 for 100), but at least 2^-57 of the total. So the
+sum along a path is exact and does not depend on the order of addition: any two ways to compute a
 distance agree to the last bit. A distance is that whole number times the unit, as a float64. Later lengths
-may be so long that all together stay below 2^61 units.
+may grow as long as the total stays below 2^61 units.
 
-A place is snapped to the nearest edge, an edge being the straight line between its nodes; of edges equally
-near, the one that was given first. How far along the edge it lies is a share of its length.
+A place is snapped to the nearest edge, the straight line between its nodes; of equally near
+edges, to the one given first. Its position along the edge is a share of the edge's length.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Spots(NamedTuple):
 class RoadGraph:
     """Roads: nodes with places, edges with lengths.
 
-    Made by `from_edges`, `from_graphml` or `from_osm`. Engines that are given one share it: after `update`
-    the next call of theirs that answers with deltas goes by the new lengths, see `MovingTopK.update_roads`.
+    Created by `from_edges`, `from_graphml` or `from_osm`. Engines share the graph they are given: after
+    `update`, their next call that returns deltas uses the new lengths, see `MovingTopK.update_roads`.
 
     >>> nodes = {"id": ["a", "b", "c"], "x": [0, 3, 3], "y": [0, 0, 4]}
     >>> edges = {"start": ["a", "b"], "end": ["b", "c"], "length": [3.0, 4.0]}
@@ -94,16 +94,16 @@ class RoadGraph:
         """A graph from tables.
 
         Args:
-            edges: rows with `start` and `end`, ids of nodes, and `length`, in metres, seconds or whatever
-                distance is to mean, not below 0. Optional: `id`, by which `update` finds an edge (default:
-                the number of its row, from 0), and `oneway`, true if it leads from start to end only.
+            edges: rows with `start` and `end`, ids of nodes, and `length`, in metres, seconds or any other
+                unit, not below 0. Optional: `id`, by which `update` finds an edge (default: the number of its
+                row, from 0), and `oneway`, true if it leads from start to end only.
             nodes: rows with `id, x, y`.
-            metric: "haversine" if x and y are longitude and latitude: places are then snapped as on a map on
-                which a degree east is as long as it is at the middle latitude of the nodes.
+            metric: "haversine" if x and y are longitude and latitude: places are then snapped as on a map
+                with the scale of the nodes' middle latitude.
 
         Raises:
-            InputError: a node is not known, a length is below 0, an id comes twice, there are no edges, or
-                the lengths are too different to be added.
+            InputError: a node is unknown, a length is below 0, an id occurs twice, there are no edges, or
+                the lengths differ too much to be added.
         """
         graph = cls()
         known = read.read(nodes, _NODES, where="nodes")
@@ -133,19 +133,19 @@ class RoadGraph:
     def from_graphml(cls, path: str | os.PathLike[str], *, length: str = "length") -> Self:
         """A graph from a GraphML file, as OSMnx writes it; needs networkx (`rankcast[roads]`).
 
-        Nodes need `x` and `y` (with `crs` "epsg:4326" of the graph these are longitude and latitude), edges
-        the attribute that `length` names. Of a directed graph each edge is one-way; two that lead back and
-        forth with equal lengths are one edge.
+        Nodes need `x` and `y` (longitude and latitude if the graph's `crs` is "epsg:4326"), edges
+        the attribute named by `length`. In a directed graph each edge is one-way; two edges in opposite
+        directions with equal lengths become one edge.
         """
         edges, nodes, metric = road_files.graphml(path, length)
         return cls.from_edges(edges, nodes=nodes, metric=metric)
 
     @classmethod
     def from_osm(cls, path: str | os.PathLike[str], *, speeds: Mapping[str, float] | None = None) -> Self:
-        """The roads for cars in a file of OpenStreetMap, PBF or XML; needs osmium (`rankcast[roads]`).
+        """The roads for cars in an OpenStreetMap file, PBF or XML; needs osmium (`rankcast[roads]`).
 
         Every stretch between two points of a way is an edge with its length in metres on the globe. With
-        `speeds` (km/h by the tag `highway`; others are left out) lengths are seconds.
+        `speeds` (km/h by the tag `highway`; other roads are left out) lengths are seconds.
         """
         edges, nodes = road_files.openstreetmap(path, speeds)
         return cls.from_edges(edges, nodes=nodes, metric="haversine")
@@ -159,19 +159,19 @@ class RoadGraph:
 
     @property
     def nodes(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         return self._x.size
 
     @property
     def unit(self) -> float:
-        """What all lengths are multiples of."""
+        """The unit of which all lengths are multiples."""
         return self._unit
 
     def update(self, rows: Any) -> None:
-        """Change lengths of edges: rows with `id` and `length`; of rows with the same id the last one holds.
+        """Change lengths of edges: rows with `id` and `length`; of rows with the same id the last one counts.
 
         Raises:
-            InputError: an edge is not known, or a length is below 0 or too long or short beside the others.
+            InputError: an edge is unknown, or a length is below 0, too long or too short beside the others.
         """
         edge, length = self.changes(rows, self.length)
         if self._updated is None:
@@ -187,7 +187,7 @@ class RoadGraph:
         return np.flatnonzero(self._updated > version).astype(np.int32)
 
     def changes(self, rows: Any, held: Ints, extra: str = "forbid") -> tuple[Rows, Ints]:
-        """Edges, each once, and their new lengths in units, where all lengths are `held` now."""
+        """Edges, each once, and their new lengths in units; `held` are all current lengths."""
         batch = read.read(rows, LENGTHS, where="roads", extra=extra)
         edge = self._ids.find(batch.ids, where="roads")
         unknown = np.flatnonzero(edge < 0)
@@ -211,12 +211,12 @@ class RoadGraph:
         return edge, length
 
     def distance(self, one: tuple[float, float], other: tuple[float, float]) -> float:
-        """How far it is from a place to another along the graph, infinite if there is no way."""
+        """The distance between two places along the graph, infinite if there is no way."""
         found = self.distances(one, [other[0]], [other[1]])
         return float(found[0])
 
     def distances(self, place: tuple[float, float], x: Any, y: Any) -> Floats:
-        """How far it is from a place to others along the graph. Cost: O(m log n) for a graph of m edges."""
+        """The distances from a place to others along the graph. Cost: O(m log n) for a graph of m edges."""
         spots = self.snapped(np.array([place[0], *x], np.float64), np.array([place[1], *y], np.float64))
         return self.distances_on(self.length, spots)
 

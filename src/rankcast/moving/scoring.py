@@ -1,9 +1,9 @@
-"""Scores of moving queries: what an object is worth from where the query is; the smallest is best.
+"""Scores of moving queries: the value of an object from where the query is; the smallest is best.
 
-A score is called with the attributes of n objects, shape (n, d), and their distances, shape (n,), and gives
+A score is called with the attributes of n objects, shape (n, d), and their distances, shape (n,), and returns
 n numbers. It never falls when distance grows, and never falls when an attribute grows, or never rises for
-the attributes in `falling`: that is what lets an engine bound it over a box. Weights are not negative: one
-an attribute in the order of `over`, then one for distance. Equal weights are the default, and add up to 1.
+the attributes in `falling`: so an engine can bound it over a box. Weights are not negative: one
+per attribute in the order of `over`, then one for distance. Equal weights are the default, and add up to 1.
 
 | made by                | score, computed in this order                                       |
 | ---------------------- | ------------------------------------------------------------------- |
@@ -13,14 +13,14 @@ an attribute in the order of `over`, then one for distance. Equal weights are th
 | `waspas(w, lam)`       | lam (weighted sum) + (1 - lam) (weighted product)                   |
 | `function(f, falling)` | f(attributes, distance), a custom function                          |
 
-With an `offset`, a0 + offset stands for a0, and so on: a product or a quotient is then defined where an
-attribute is 0 [Moving §5.2]. The first three are those of [Moving §4.1], the fourth is named in [Moving §1].
-Every operation is rounded once, in the order shown, and a power is the C library's: so a score depends on
-its object and its distance alone, equal ones are equal to the bit, and compiled code can give the same bits.
-NumPy's power takes shortcuts by exponent and by processor, and would differ in the last place.
+An `offset` is added to each attribute: a product or a quotient is then defined where an attribute is 0
+[Moving §5.2]. The first three are those of [Moving §4.1], the fourth is named in [Moving §1]. Every operation
+is rounded once, in the order shown, and a power is the C library's. So a score depends only on its object and
+its distance, equal ones are equal to the bit, and compiled code can give the same bits. NumPy's power takes
+shortcuts by exponent and by processor, and would differ in the last place.
 
 A custom function is tried on samples before an engine relies on it. Samples cannot prove that a function is
-monotonic, but they find the usual mistake: an attribute of which more is better, not declared. Attributes
+monotonic, but they find the usual mistake: an undeclared attribute of which more is better. Attributes
 are drawn above 0, half of them below 1, distances from 0 to 10^7; where the function is not finite, nothing
 is compared.
 """
@@ -119,7 +119,7 @@ SUM, PRODUCT, DISTANCE, WASPAS = "weighted_sum", "weighted_product", "weighted_d
 
 @dataclass(frozen=True)
 class Weighted:
-    """One of the scores with weights; `w` is None for equal ones."""
+    """A score with weights; `w` is None for equal ones."""
 
     name: str
     w: tuple[float, ...] | None = None
@@ -148,7 +148,7 @@ class Weighted:
         return self.lam * _sum(values, weights) + (1 - self.lam) * _product(values, weights)
 
     def statics(self, attributes: Floats) -> Floats:
-        """What of the scores does not depend on distance (n, 2): sum and product, where they count."""
+        """The parts of scores that do not depend on distance (n, 2): sum and product, where they count."""
         attributes = attributes + self.offset if self.offset else attributes
         values, weights = list(attributes.T), self._weights(attributes.shape[1])[: attributes.shape[1]]
         found = np.zeros((attributes.shape[0], 2))
@@ -180,7 +180,7 @@ class Weighted:
         return replace(self, w=weights)
 
     def undefined(self, attributes: Floats) -> tuple[Bools, str]:
-        """Where (n, d) an attribute has a value for which there is no score, and what it should be."""
+        """Where (n, d) an attribute has a value without a score, and what it should be."""
         weighs = np.array(self._weights(attributes.shape[1])[: attributes.shape[1]]) > 0
         attributes = attributes + self.offset if self.offset else attributes
         if self.name == SUM:
@@ -191,7 +191,7 @@ class Weighted:
         return (attributes <= 0) & weighs, f"a number above {0.0 - self.offset:g}"
 
     def as_json(self) -> dict[str, Any]:
-        """What a snapshot holds of it."""
+        """Its form in a snapshot."""
         form: dict[str, Any] = {"name": self.name, "w": None if self.w is None else list(self.w)}
         further = {"lam": self.lam, "offset": self.offset or None}
         return form | {name: value for name, value in further.items() if value is not None}
@@ -215,7 +215,7 @@ class Function:
         return f"scoring.function({f}, falling={falling!r})" if falling else f
 
     def __call__(self, attributes: Floats, distance: Floats) -> Floats:
-        """The scores of objects. What `f` is given it may write into."""
+        """The scores of objects. `f` may write into its arguments."""
         if not distance.size:
             return np.empty(0)
         return own_numbers("score", lambda: self.f(attributes.copy(), distance.copy()), distance.size)
@@ -233,7 +233,7 @@ class Function:
         return np.zeros(attributes.shape, np.bool_), "a number"
 
     def as_json(self) -> dict[str, Any]:
-        """What a snapshot holds of it."""
+        """Its form in a snapshot."""
         return {"name": "function", "falling": "all" if self.falling == "all" else list(self.falling)}
 
 
@@ -288,10 +288,10 @@ def waspas(w: Weights = None, lam: float = 0.5, offset: float = 0.0) -> Weighted
 
 
 def function(f: Callable[[Floats, Floats], Any], falling: Sequence[str] = ()) -> Function:
-    """A custom score, which falls in the attributes named, or in "all" of them.
+    """A custom score, which falls in the named attributes, or in "all" of them.
 
-    A function that falls in none may be given to an engine as it is. It must score each object by itself,
-    whatever others are in the arrays. An engine tries it on samples with positive attributes when it is made,
+    A function that falls in none may be passed to an engine directly. It must score each object by itself,
+    whatever others are in the arrays. A new engine tries it on samples with positive attributes,
     and refuses it if it falls or rises where it must not.
 
     >>> score = function(lambda attributes, distance: distance - attributes[:, 0], falling=["stars"])
@@ -318,7 +318,7 @@ def falls(score: Score, over: Sequence[str]) -> Bools:
 
 
 def restored(form: Mapping[str, Any], given: Any = None) -> Score:
-    """The score that `as_json` described; a custom one has to be given again."""
+    """The score that `as_json` described; a custom one must be given again."""
     if form["name"] == "function" and given is None:
         raise SnapshotError(
             "the engine was saved with a score of one's own, which a snapshot cannot hold",

@@ -3,9 +3,9 @@
 `rankcast.moving.skyline_zones` keeps results by safe zones; the scan is here. Explanations and pictures show
 where an object is in the skyline: its impact region.
 
-The impact region is the Voronoi cell of the object among all that are as good in every attribute [Moving
-§3.2], here cut to a universe. Rivals are taken by their distance from the object: a bisector is half as far
-away as its rival, so the first one beyond twice the farthest corner ends it.
+The impact region is the Voronoi cell of the object among all objects that are as good in every attribute
+[Moving §3.2], here cut to a universe. Rivals are taken in order of their distance from the object: a bisector
+is half as far away as its rival, so the first rival beyond twice the farthest corner ends the search.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ NO_CORNERS = np.empty((0, 2))
 
 
 def impact_region(points: Floats, place: int, rivals: Bools, universe: Floats) -> Floats:
-    """The corners (n, 2) of the impact region of one of the points (n, 2 + d), small attributes are good.
+    """The corners (n, 2) of the impact region of one of the points (n, 2 + d); small attributes are good.
 
-    `rivals` may compete; none is left if one of them is better at the same place. Cost: O(n), and a clip for
-    each rival nearby.
+    `rivals` may compete; nothing is left if one of them is better at the same place. Cost: O(n), and a clip
+    for each rival nearby.
     """
     here = points[place]
     as_good = rivals & (points[:, 2:] <= here[2:]).all(axis=1)
@@ -79,23 +79,23 @@ class MovingSkyline(RoadEngine):
     """Every object such that no other is as good in all attributes and in distance, and better in one.
 
     Args:
-        over: the attributes that count beside distance.
+        over: the attributes that count besides distance.
         prefer: "min" if small attributes are good, "max" if large ones are, or a dict by attribute ("min"
             for those not in it).
         metric: "euclidean", "manhattan", "haversine" (x longitude, y latitude, distance in metres), or
             "network": distance along the roads of `graph`.
-        graph: with metric "network", a `rankcast.RoadGraph`. Places are snapped to the nearest edge; what
-            cannot be reached is in no result.
+        graph: with metric "network", a `rankcast.RoadGraph`. Places are snapped to the nearest edge; an
+            object that cannot be reached is in no result.
         method: "zone" keeps a safe zone for each subscription, "scan" looks at every object.
-        extra: "forbid" or "ignore" columns that are not known.
-        tuning: "universe", (xmin, ymin, xmax, ymax), is what zones are cut to (default: a box around all
-            objects and queries, with a margin); "threads" for zones computed in one call (default: as many
-            as there are cores); "m": how many members beside the skyline a zone has that is a circle.
+        extra: "forbid" or "ignore" unknown columns.
+        tuning: "universe", (xmin, ymin, xmax, ymax), is where zones end (default: a box around all
+            objects and queries, with a margin); "threads" for zones computed in one call (default: the
+            number of cores); "m": how many members besides the skyline a circular zone has.
 
-    A subscription may have a filter: of an attribute "price", only objects with a price from `price_lo` to
+    A subscription may have a filter: with an attribute "price", only objects with a price from `price_lo` to
     `price_hi` compete. The score is the distance, and ranks go by distance, then by the smaller id. Results
-    are exact at the last position of each query. `publish` and `amend` tell who enters and who leaves;
-    `upsert` and `remove` also tell a new score.
+    are exact at the last position of each query. `publish` and `amend` report who enters and who leaves;
+    `upsert` and `remove` also report new scores.
 
     >>> engine = MovingSkyline(over=["price"])
     >>> engine.upsert({"id": ["Aroma", "Bean"], "x": [0, 10], "y": [0, 0], "price": [5, 3]}).num_rows
@@ -104,6 +104,8 @@ class MovingSkyline(RoadEngine):
     [{'item': 'Aroma', 'score': 1.0}, {'item': 'Bean', 'score': 9.0}]
     >>> engine.publish({"id": [7], "x": [6], "y": [0]}).select(["op", "item"]).to_pylist()
     [{'op': 'leave', 'item': 'Aroma'}]
+    >>> engine.explain(7, "Aroma")["appears_at"], engine.zones().num_rows
+    ((5.0, 0.0), 1)
     """
 
     takes_k = False
@@ -193,7 +195,7 @@ class MovingSkyline(RoadEngine):
 
         `score_to_beat` is the distance of the nearest other object that is as good in every attribute.
         `appears_at` is the nearest place from which it is in the skyline, on the edge of its impact region
-        (in other metrics than the euclidean: a place, its own), and None if there is none.
+        (in metrics other than the Euclidean: one place, its own), and None if there is none.
         """
         mine = self._find_one(self._slots, subscription, "subscription")
         row = self._find_one(self._objects, item, "item")
@@ -262,9 +264,9 @@ class MovingSkyline(RoadEngine):
         """What a picture of a subscription needs: the objects around it, which of them count, and the zone.
 
         `items`, `objects_x` and `objects_y` of all objects that pass its filter; `members` and `result` are
-        places among them, the result best first; `x` and `y` are the query's. Of a euclidean zone: its
+        indices into them, the result best first; `x` and `y` are the query's place. For a Euclidean zone: its
         `rings`, the outer one first, and the impact `regions` of the members that are not everywhere in
-        the skyline, by place. Of others: `zone`, a row of `zones()`.
+        the skyline, by index. For others: `zone`, a row of `zones()`.
         """
         mine = self._find_one(self._slots, subscription, "subscription")
         objects = self._all_objects()

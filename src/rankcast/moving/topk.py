@@ -1,6 +1,6 @@
 """`MovingTopK`: the k best objects by distance and attributes, for queries that move.
 
-`rankcast.moving.topk_zones` keeps results by safe zones, `rankcast.moving.custom` those of a custom score;
+`rankcast.moving.topk_zones` keeps results by safe zones, `rankcast.moving.custom` does so for a custom score;
 the scan is here.
 """
 
@@ -34,10 +34,10 @@ OWN_M = 5  # of a function of one's own: calling it costs more than a few member
 
 @dataclass(frozen=True)
 class Bounded:
-    """A function of one's own with `LARGEST` where it gives no finite number.
+    """A user's function with `LARGEST` where it gives no finite number.
 
     An engine refuses an object that has no finite score from the place of one of its queries. Objects go to
-    every shard, queries to one each: shards would not agree on which objects there are.
+    every shard, queries to one each: without this, shards would not agree on which objects exist.
     """
 
     f: Any
@@ -91,31 +91,30 @@ class MovingTopK(RoadEngine):
     """The k objects of smallest score, where the score grows with the distance from a moving query.
 
     Args:
-        over: the attributes that count beside distance; none for the k nearest.
-        k: how many objects a subscription wants, unless it says so itself.
-        m: "auto" gives each query a zone of the size that pays, by how it has moved, or none (a zone of
-            radius 0) where searching at every position costs less; or, as a number, how many objects more
-            than k a zone may have as members, plus one: the paper's m, for the largest zones. A function
-            of one's own has 5 for "auto".
+        over: the attributes that count besides distance; none for the k nearest.
+        k: how many objects a subscription gets, unless it has its own k.
+        m: "auto" chooses the size of each query's zone that pays, by how the query has moved, or none (a zone
+            of radius 0) where searching at every position costs less. A number is the paper's m, for the
+            largest zones: a zone has at most k + m - 1 members. For a function of your own "auto" means 5.
         score: a score of `rankcast.moving.scoring`, or a function of attributes and distance; by default
             their sum with equal weights. Ties go to the smaller id.
         metric: "euclidean", "manhattan", "haversine" (x longitude, y latitude, distance in metres), or
             "network": distance along the roads of `graph`.
-        graph: with metric "network", a `rankcast.RoadGraph`. Places are snapped to the nearest edge; what
-            cannot be reached is in no result.
+        graph: with metric "network", a `rankcast.RoadGraph`. Places are snapped to the nearest edge; an
+            object that cannot be reached is in no result.
         ordered: whether the order inside a zone is kept at every position, or only the set, which costs
             less; results are in order either way.
         method: "zone" keeps a safe zone for each subscription, "scan" looks at every object.
-        extra: "forbid" or "ignore" columns that are not known.
-        tuning: "threads" for zones computed in one call (default: as many as there are cores); "circle":
-            how the size of a zone is found, "closed" (a closed form where there is one), "trim" (the paper's
-            rectangles, of which "epsilon" and "n" limit size and number) or "lemma" (bounds alone). A
+        extra: "forbid" or "ignore" unknown columns.
+        tuning: "threads" for zones computed in one call (default: the number of cores); "circle":
+            how to find the size of a zone, "closed" (a closed form if there is one), "trim" (the paper's
+            rectangles, whose size and number "epsilon" and "n" limit) or "lemma" (bounds only). A
             custom function has rectangles instead of a closed form.
 
-    A subscription may have a filter: of an attribute "price", only objects with a price from `price_lo` to
-    `price_hi` compete. Results are exact at the last position of each query. `publish` and `amend` tell who
-    enters and who leaves; `upsert` and `remove` also tell a new score. In `stats()`, `recomputed` zones,
-    `nodes_accessed` and `candidates` are the cost of a server, `rescored` members that of its clients.
+    A subscription may have a filter: with an attribute "price", only objects with a price from `price_lo` to
+    `price_hi` compete. Results are exact at the last position of each query. `publish` and `amend` report who
+    enters and who leaves; `upsert` and `remove` also report new scores. In `stats()`, `recomputed` zones,
+    `nodes_accessed` and `candidates` are the server's cost, `rescored` members that of its clients.
 
     >>> engine = MovingTopK(over=["price"], k=1, score=scoring.weighted_sum([1, 2]))
     >>> cafes = {"id": ["Aroma", "Bean"], "x": [0, 10], "y": [0, 0], "price": [5, 3]}
@@ -125,6 +124,10 @@ class MovingTopK(RoadEngine):
     [{'subscription': 7, 'op': 'enter', 'item': 'Aroma', 'score': 7.0, 'rank': 1}]
     >>> engine.publish({"id": [7], "x": [6], "y": [0]}).select(["op", "item"]).to_pylist()
     [{'op': 'leave', 'item': 'Aroma'}, {'op': 'enter', 'item': 'Bean'}]
+    >>> engine.zones().num_rows, engine.objects().num_rows
+    (1, 2)
+    >>> engine.explain(7, "Aroma")["rank"], engine.remove(["Bean"])["op"].to_pylist()
+    (2, ['leave', 'enter'])
     """
 
     spec = replace(
@@ -198,7 +201,7 @@ class MovingTopK(RoadEngine):
 
     @property
     def score(self) -> scoring.Score:
-        """What it ranks by."""
+        """The score it ranks by."""
         return self._score
 
     @classmethod
@@ -255,7 +258,8 @@ class MovingTopK(RoadEngine):
         """What a picture of a subscription needs: the objects around it, which of them count, and the zone.
 
         `items`, `objects_x` and `objects_y` of all objects that pass its filter; `members` and `result` are
-        places among them, the result best first; `x` and `y` are the query's; `zone` is a row of `zones()`.
+        indices into them, the result best first; `x` and `y` are the query's place; `zone` is a row of
+        `zones()`.
         """
         mine = self._find_one(self._slots, subscription, "subscription")
         objects = self._all_objects()
@@ -281,8 +285,8 @@ class MovingTopK(RoadEngine):
     def explain(self, subscription: Any, item: Any) -> dict[str, Any]:
         """Why an object is or is not in a result: score, rank, distance, the score to beat.
 
-        An object that a filter keeps out has no rank. With zones also: whether the object is a member of the
-        zone, and how far the query can go from its centre before it may become part of the result.
+        An object that a filter excludes has no rank. With zones also: whether the object is a member of the
+        zone, and how far the query can move from its centre before the object may enter the result.
         """
         mine = self._find_one(self._slots, subscription, "subscription")
         row = self._find_one(self._objects, item, "item")

@@ -1,13 +1,13 @@
-"""Pipelines: one TOML file describes one, one command runs it.
+"""Pipelines: one TOML file describes a pipeline, one command runs it.
 
 | name     | does                                                                              |
 | -------- | --------------------------------------------------------------------------------- |
 | `read`   | reads and checks a file, without Spark                                            |
-| `start`  | starts what it describes as a streaming query                                     |
+| `start`  | starts the pipeline as a streaming query                                          |
 | `replay` | runs the same over history, as a batch job                                        |
 
-`rankcast run` and `rankcast replay` are these three with a view and signals around them. Checking imports
-neither pyspark nor pandas; the names here are imported when they are first used.
+`rankcast run` and `rankcast replay` are these three with a live view and signal handling. Checking imports
+neither pyspark nor pandas; the names here are imported on first use.
 """
 
 from __future__ import annotations

@@ -19,10 +19,11 @@ def replay(
     """Run a pipeline over what its sources hold now; returns a DataFrame like that of `snapshot`.
 
     Args:
-        config: what `read` has read.
+        config: what `read` returned.
         session: the Spark session to run in.
-        subscription: a JSON file with one subscription, in place of all others: what it would have received.
-        until: the last row to take, by sequence number, or by the column `time` of events.
+        subscription: a JSON file with one subscription, which replaces all others: what it would have
+            received.
+        until: the last row to process, by sequence number, or by the column `time` of events.
 
     Raises:
         InputError: a source has no history, or the subscription does not fit.
@@ -58,10 +59,10 @@ def replay(
 
 
 def write(config: Config, frame: Any, path: str | None) -> None:
-    """Write the rows of a replay in the sink's batch form: to a path of its own, or, for None, to the sink.
+    """Write the rows of a replay in the sink's batch form: to the given path, or, for None, to the sink.
 
     Raises:
-        InputError: the sink is a file that the stream alone may write.
+        InputError: the sink is a file that only the stream may write.
     """
     sink = config.sink
     if sink.format == "results":

@@ -1,6 +1,6 @@
-"""A pipeline's file, read and checked before Spark starts: see `read`.
+"""A pipeline file, read and checked before Spark starts: see `read`.
 
-    checkpoint = "checkpoint"             # where Spark notes how far it has come
+    checkpoint = "checkpoint"             # where Spark records its progress
     [engine]
     name = "RangeTopK"                    # and its settings
     over = "risk"
@@ -8,7 +8,7 @@
     [events]
     format = "parquet"                    # any format that Spark has
     path = "quotes"
-    columns = { id = "ticker" }           # the engine's column = the source's
+    columns = { id = "ticker" }           # engine column = source column
     [subscriptions]
     format = "parquet"
     path = "subscriptions.parquet"
@@ -16,7 +16,7 @@
     format = "results"                    # or console, or any format that Spark has
     path = "results.parquet"
 
-All keys: docs/guides/first-pipeline.md. The table `[engine]` is read by `rankcast.pipeline.engines`.
+All keys: docs/guides/first-pipeline.md. `rankcast.pipeline.engines` reads the table `[engine]`.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ _SERVERS, _TOPICS = "kafka.bootstrap.servers", ("subscribe", "subscribePattern",
 
 @dataclass(frozen=True)
 class Sink:
-    """Where deltas go: `results`, `console`, `serve`, a queue, tables, or a format of Spark's.
+    """Where deltas go: `results`, `console`, `serve`, a queue, tables, or one of Spark's formats.
 
     Attributes:
-        format: what it is called.
-        path: where it is; of `serve`, a folder for refused rows; of tables, the folder they are in.
-        options: what Spark is told beside.
+        format: the name of the format.
+        path: where it is; for `serve`, a folder for refused rows; for tables, their folder.
+        options: further options for Spark.
         rows: how many subscriptions the console shows.
-        url: where the service is.
+        url: the address of the service.
         stream: the external stream of the service.
-        token: what the service wants to see.
-        retry_for: seconds for which a service that does not answer is asked again.
-        values: how a queue's values are written, `json` or `arrow`.
-        refused: the topic of a queue's refused rows; None: they are counted and left out.
+        token: the token for the service.
+        retry_for: seconds for which to retry if the service does not answer.
+        values: the format of a queue's values, `json` or `arrow`.
+        refused: the topic of a queue's refused rows; None: they are counted and dropped.
     """
 
     format: str
@@ -75,7 +75,7 @@ class Sink:
 
 @dataclass(frozen=True)
 class Trigger:
-    """When a micro-batch begins: every `interval`, or at once; with `available_now` until all is done."""
+    """When a micro-batch starts: every `interval`, or at once; with `available_now` until all is done."""
 
     interval: str | None = None
     available_now: bool = False
@@ -283,24 +283,24 @@ BAD_ROWS = ("keep", "fail")
 
 @dataclass(frozen=True)
 class Config:
-    """A pipeline, checked.
+    """A checked pipeline.
 
     Attributes:
         path: the file.
-        name: what the query is called.
+        name: the name of the query.
         engine: the engine and its settings.
         sources: its inputs by name.
-        fits: by input, the engine's columns, each as an expression of Spark's; None: Spark must tell first.
+        fits: by input, the engine's columns, each as a Spark expression; None: only Spark can tell.
         sink: where deltas go.
-        checkpoint: where Spark notes how far it has come.
-        state: where shards lie.
-        trigger: when micro-batches begin.
+        checkpoint: where Spark records its progress.
+        state: where the shards are stored.
+        trigger: when micro-batches start.
         master: where Spark runs; None: where `spark-submit` says, or on this machine.
         settings: Spark's settings.
-        shards: how many, None for one a core.
+        shards: the number of shards, None for one per core.
         bad_rows: `keep` or `fail`.
-        hidden: values that errors must not show, and what they say instead.
-        unchecked: what was not looked at, in words.
+        hidden: values that errors must not show, and their replacements.
+        unchecked: what was not checked, in words.
     """
 
     path: Path
@@ -323,18 +323,18 @@ class Config:
 def read(
     path: str | os.PathLike[str], environment: Mapping[str, str] = os.environ, *, trust: bool = False
 ) -> Config:
-    """Read a pipeline's file and check all of it that can be checked without Spark.
+    """Read a pipeline file and check everything that can be checked without Spark.
 
-    Of large folders a bounded part is looked at; `unchecked` says what was not.
+    In large folders it looks at a limited part; `unchecked` names what it skipped.
 
     Args:
-        path: the file. Relative paths in it count from its folder.
-        environment: what `${NAME}` in any string stands for.
-        trust: also import a `module:name` that the file names, which runs that module. Otherwise that is left
-            to whoever runs the pipeline.
+        path: the file. Relative paths in it start at its folder.
+        environment: the values of `${NAME}` in any string.
+        trust: also import a `module:name` that the file names, which runs that module. Otherwise that happens
+            only when the pipeline runs.
 
     Raises:
-        ConfigError: the first mistake, by name and with its place in the file.
+        ConfigError: the first mistake, with its name and its line in the file.
     """
     file = Path(path)
     try:

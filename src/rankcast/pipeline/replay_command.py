@@ -23,18 +23,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--subscription",
         type=Path,
         metavar="FILE.json",
-        help="show what this one would have received; nothing is written",
+        help="show what this subscription would have received; writes nothing",
     )
     parser.add_argument(
         "--until",
         type=_until_argument,
         metavar="SEQ|TIME",
-        help="the last row to take, by number or by its time",
+        help="the last row to process, by number or by time",
     )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--out", metavar="PATH", help="write there, in the format of the sink")
+    where.add_argument("--out", metavar="PATH", help="write to this path, in the format of the sink")
     where.add_argument("--sink", action="store_true", help="write to the sink itself")
-    parser.add_argument("-v", "--verbose", action="store_true", help="show what Spark logs")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show Spark's log")
     parser.set_defaults(run=run)
 
 

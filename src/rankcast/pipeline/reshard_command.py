@@ -23,21 +23,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", metavar="CONFIG.toml", help="the file that describes the pipeline")
     if parser.prog.endswith("reshard"):
         parser.add_argument(
-            "--shards", type=_count, required=True, metavar="N", help="how many it is to have"
+            "--shards", type=_count, required=True, metavar="N", help="the new number of shards"
         )
         parser.add_argument(
-            "--partitions", type=_count, metavar="N", help="shuffle partitions (default: one a shard)"
+            "--partitions", type=_count, metavar="N", help="shuffle partitions (default: one per shard)"
         )
         parser.add_argument(
             "--load",
             type=loads_of,
             metavar="SHARD=N,...",
-            help="what each shard costs, as a hot one was told of: new ones are to cost the same",
+            help="load of each shard, as reported for a hot one; new shards get equal loads",
         )
     parser.add_argument(
         "--checkpoint", metavar="PLACE", help="the new checkpoint (default: beside the old one)"
     )
-    parser.add_argument("--state", metavar="PLACE", help="the new state (default: as the old one lies)")
+    parser.add_argument(
+        "--state",
+        metavar="PLACE",
+        help="the new state (default: inside the new checkpoint, or beside the old state)",
+    )
     parser.set_defaults(run=run)
 
 

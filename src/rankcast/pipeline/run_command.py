@@ -31,26 +31,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--check",
         action="store_true",
-        help="only check the file; Spark is not started, no code of others is run",
+        help="only check the file; starts no Spark and runs no code that the file names",
     )
     parser.add_argument(
         "--trust",
         action="store_true",
         help="with --check: also import a module:name that the file names, which runs that module",
     )
-    parser.add_argument("--once", action="store_true", help="process what is there and end")
+    parser.add_argument("--once", action="store_true", help="process the available input and stop")
     parser.add_argument(
         "--metrics-port",
         type=_port,
         metavar="N",
-        help="serve Prometheus metrics on this machine (0: any port)",
+        help="port for Prometheus metrics on this machine (0: any free port)",
     )
     parser.add_argument(
         "--metrics-host",
         metavar="HOST",
-        help="the address that metrics are served on; others can reach them there (by default: 127.0.0.1)",
+        help="address for metrics; with another than 127.0.0.1 (default) other machines can read them",
     )
-    parser.add_argument("-v", "--verbose", action="store_true", help="show what Spark logs")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show Spark's log")
     parser.set_defaults(run=run)
 
 

@@ -1,6 +1,6 @@
 """A pipeline as a streaming query: `start` it, watch its `progress`, `wait` for its end or `stop` it.
 
-What Spark says when something goes wrong is made one line for the user.
+Spark's errors are reduced to one line for the user.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ GRACE = 5.0
 
 
 class Running:
-    """A pipeline that runs.
+    """A running pipeline.
 
     Attributes:
         query: Spark's streaming query.
@@ -124,11 +124,11 @@ class Running:
 
     @property
     def progress(self) -> Progress:
-        """What has been done since the start: rates, times of micro-batches, counters of every shard."""
+        """The progress since the start: rates, times of micro-batches, counters of every shard."""
         return self._ended or self._following.take(self.query)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for the end, at most so long; whether it has come.
+        """Wait for the end, at most so long; returns whether it has ended.
 
         Raises:
             PipelineError: the pipeline has failed.
@@ -140,9 +140,9 @@ class Running:
             return bool(self.query.awaitTermination(seconds))
 
     def stop(self) -> None:
-        """End it: between two micro-batches if one ends soon, and let go of everything.
+        """Stop it, between two micro-batches if one ends soon, and release everything.
 
-        What a micro-batch that is cut off had done is done again when the pipeline is started again.
+        An interrupted micro-batch is repeated when the pipeline is started again.
         """
         with self._cleanup:
             limit = time.monotonic() + GRACE
@@ -156,14 +156,14 @@ def start(config: Config, session: Any = None, *, once: bool = False, tell: Tell
     """Start a pipeline.
 
     Args:
-        config: what `read` has read.
-        session: the Spark session to run in; by default one is begun, and stopped with the pipeline.
-        once: take what is there and end.
-        tell: called with the number of each micro-batch and the table of what it told, once it is written;
+        config: what `read` returned.
+        session: the Spark session to run in; by default a new one, which is stopped with the pipeline.
+        once: process the available input and stop.
+        tell: called with the number of each micro-batch and the table of its output, once it is written;
             for the sinks `results` and `console`.
 
     Raises:
-        ConfigError: columns that only Spark could tell do not fit.
+        ConfigError: columns that only Spark can check do not fit.
         PipelineError: Spark cannot start it.
         ShardError: state, checkpoint or results belong to another pipeline.
     """

@@ -1,6 +1,6 @@
 """`RangeTopK`: the k best objects in a range, for every subscription, kept current.
 
-What a row of events does to its object (`resolve` finds it out):
+What a row of events does to its object (decided by `resolve`):
 
 | `op`     | null in `by`, nulls="delete" | "keep"  | "refuse" | a number, or no column `by` |
 | -------- | ---------------------------- | ------- | -------- | --------------------------- |
@@ -8,7 +8,7 @@ What a row of events does to its object (`resolve` finds it out):
 | upsert   | keeps                        | keeps   | refused  | inserts or updates          |
 | remove   | deletes                      | deletes | deletes  | deletes                     |
 
-To keep a value, the object must be there; so it must to be deleted.
+An object must exist to be deleted or to keep a value.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def nothing_removed(rows: Any) -> bool:
 def resolve(batch: Batch, objects: Slots, over: list[str], by: str, nulls: str) -> tuple[Events, Ids | None]:
     """Read a batch against the live objects; raises before anything has changed. One pass, O(n).
 
-    A row takes what it does not give from the row before on the same object, or from the object itself.
+    A row takes missing values from the previous row of the same object, or from the object itself.
     New objects have no row yet: the n-th of them, whose ids come second, has -1 - n instead.
     """
     ids, size, width = batch.ids, batch.size, len(over)
@@ -125,33 +125,34 @@ class RangeTopK(ListEngine):
     """The k objects of smallest `by` inside each subscription's range over `over`.
 
     Args:
-        over: the attribute that ranges are over, or a list of up to three.
+        over: the attribute of the ranges, or a list of up to three.
         by: the attribute that ranks.
-        k: how many objects a subscription wants, unless it says so itself; up to 2**31 - 1. A list costs what
-            it holds, whatever its k.
+        k: how many objects a subscription gets, unless it has its own k; up to 2**31 - 1. A list costs only
+            what it holds, whatever its k.
         order: "asc" for the smallest `by`, "desc" for the largest; ties go to the smaller id.
-        method: how affected subscriptions are found: "sparse", "dense", "unicast" or "relax", which differ
-            in what `disseminate` sends, or "scan", the brute force.
-        epsilon: share of k by which dissemination with "sparse" or "dense" may exceed it, in (0, 1].
-        needless: instead of it, with "sparse": which share of receipts may be needless, see `disseminate`.
+        method: how affected subscriptions are found: "sparse", "dense", "unicast" or "relax", which differ in
+            what `disseminate` sends, or "scan", the brute force.
+        epsilon: for "sparse" and "dense": the share of k by which dissemination may exceed it, in (0, 1].
+        needless: instead of epsilon, for "sparse": the share of receipts that may be needless, see
+            `disseminate`.
         nulls: what a null in the column `by` of an event does: "delete" deletes the object, "keep" keeps its
             value, "refuse" refuses the batch.
-        max_k: what no k may exceed, neither the engine's nor a subscription's.
-        lists: with False no list is kept: `subscribe` registers in O(log m) and answers with no rows, and
-            only `disseminate` takes events. For servers whose subscribers keep their own lists.
+        max_k: the largest k allowed for the engine and for subscriptions.
+        lists: False keeps no lists: `subscribe` registers in O(log m) and returns no rows, and only
+            `disseminate` takes events. For servers whose subscribers keep their own lists.
         sides: with two attributes, which side of the second every subscription may bound, "lower" or "upper"
-            (the 1.5-d case); others are refused. Without it the subscriptions tell, and while there is none
+            (the 1.5-d case); others are refused. Without it the subscriptions decide, and while there is none
             `disseminate` has no "dense".
-        extra: "forbid" or "ignore" columns that are not known.
+        extra: "forbid" or "ignore" unknown columns.
         tuning: has no keys yet.
 
-    Events have `id` and attributes: a new id inserts and needs all of them; a known id updates what is given,
-    and a column that is absent, or a null in a column of `over`, keeps its value. Where the rows of a batch
-    give different attributes, a null in `by` is as likely to mean nothing as to mean deletion: the optional
-    column `op` says it outright. "remove" deletes the object, whatever the other columns hold; "upsert"
-    inserts or updates, and then a null in `by` keeps the value of a known object as in any other column; with
-    nulls="refuse" it is refused all the same. `remove` deletes by id. NaN is never a null, not even in a
-    frame of pandas', where one writes pd.NA in a nullable type ("Float64") for a null.
+    Events have `id` and attributes: a new id inserts and needs all of them; a known id updates the given
+    ones. An absent column, or a null in a column of `over`, keeps its value. If the rows of a batch give
+    different attributes, a null in `by` could mean nothing or deletion: the optional column `op` decides.
+    "remove" deletes the object, whatever the other columns hold; "upsert" inserts or updates, and then a null
+    in `by` keeps the value of a known object as in any other column; with nulls="refuse" it is still refused.
+    `remove` deletes by id. NaN is never a null, not even in a pandas frame, where you write pd.NA in a
+    nullable type ("Float64") for a null.
 
     >>> engine = RangeTopK(over="risk", by="pe", k=2)
     >>> engine.publish({"id": ["ACME", "BOLT", "CORE"], "risk": [3, 5, 8], "pe": [12.0, 9.5, 7.0]}).num_rows
@@ -285,9 +286,9 @@ class RangeTopK(ListEngine):
         return super().results(ids)
 
     def preview(self, rows: Any) -> pa.Table:
-        """The lists that subscriptions would have now, as `results` gives them; nobody is registered.
+        """The lists that subscriptions would have now, in the form of `results`; registers nothing.
 
-        For receivers that keep lists of their own and have missed something, also without lists here.
+        For receivers that keep their own lists and have missed something; also works with `lists=False`.
         Rows and their order are those of `subscribe`. Cost: that of finding the lists.
         """
         batch = self._read(rows, self._form, "subscriptions")
@@ -372,7 +373,7 @@ class RangeTopK(ListEngine):
 
     @locking.inside
     def check_rows(self, call: str, rows: Any) -> None:
-        """Refuse a NaN of pandas' among the numbers of events: in an Arrow table it would be a null."""
+        """Refuse a pandas NaN among the numbers of events: in an Arrow table it would be a null."""
         if call == "publish":
             self._refuse_nan(rows)
 
@@ -382,7 +383,7 @@ class RangeTopK(ListEngine):
             attempted(lambda: refuse_nan(rows, self._numbers), "events")
 
     def remove(self, ids: Any) -> pa.Table:
-        """Delete objects; returns the changes of results. Each of them is an event in `stats()`."""
+        """Delete objects; returns the changes of results. Each object is an event in `stats()`."""
         return self._follow_alone(self._removal(ids))
 
     def _remove(self, ids: Any) -> Changes:
@@ -432,26 +433,25 @@ class RangeTopK(ListEngine):
     ) -> pa.Table:
         """Apply a batch and return the tiles a server would send into a content-driven network.
 
-        One row a message, in sending order. A message goes to every subscription with
-        `lo_outer < lo <= lo_inner` and `hi_inner <= hi < hi_outer`; a null outer end is no bound.
-        With `batch` the messages are those of the net change, otherwise of event after event.
-        `epsilon` is for "sparse" and "dense"; the engine's own counts there alone. It saves messages event
-        after event; with `batch` they are exact whatever it is, as nobody then hears of an item that did not
-        change in its list. `needless` instead of it, for "sparse": exact tiles are merged where fewest hear
-        in vain, as long as those are at most this share of all receipts of the call, up to 0.99; 0 merges
-        nothing. `stats()` has `received` and `needless`, and in one attribute `received_updated` and
-        `needless_updated`, those of messages about the object that an event updates.
-        An engine that scans answers every method but "relax" alike, exactly.
-        While a live subscription has a k of its own, messages have a column `k` and go to those who want that
-        many alone; null is for everybody ("relax"). Messages of one k follow each other in sending order.
-        "dense" paints for the engine's k, too: subscribers whom the server does not know have that one.
+        One row per message, in sending order. A message goes to every subscription with `lo_outer < lo <=
+        lo_inner` and `hi_inner <= hi < hi_outer`; a null outer end means no bound. With `batch` the messages
+        describe the net change, otherwise one event after the other. `epsilon` is for "sparse" and "dense";
+        the engine's own applies only there. It saves messages event by event; with `batch` messages are exact
+        whatever it is, because nobody then hears of an item that did not change in its list. `needless` is an
+        alternative for "sparse": exact tiles are merged where the fewest hear in vain, as long as these are
+        at most this share of all receipts of the call, up to 0.99; 0 merges nothing. `stats()` has `received`
+        and `needless`, and in one attribute `received_updated` and `needless_updated`, those of messages
+        about the object that an event updates. With "scan" every method but "relax" gives the same exact
+        messages. If a live subscription has its own k, messages have a column `k` and go only to
+        subscriptions with that k; null is for everybody ("relax"). Messages of one k are in sending order.
+        "dense" also paints for the engine's k: subscribers whom the server does not know have that one.
 
         With `numbered` there is a column `sequence`: the number of the message among all that the engine has
-        sent, from 1 on, also across `save` and `load`. The last one is `stats()["messages"]`. A receiver of
-        all messages, as `rankcast.Gateway`, tells by it what it has missed, and asks `preview`.
+        sent, from 1, continued across `save` and `load`. The last one is `stats()["messages"]`. A receiver of
+        all messages, such as `rankcast.Gateway`, sees from it what it has missed, and asks `preview`.
 
-        In `stats()`, `affected` grows where exact messages are made by looking at subscriptions; "dense"
-        and "relax" never do, so they cannot count it, nor can `epsilon`.
+        In `stats()`, `affected` grows only where exact messages are made by looking at subscriptions; "dense"
+        and "relax" never do so and cannot count it, nor can `epsilon`.
         """
         refuse_names(self._numbers, k=self._state.owned, sequence=numbered)
         chosen = schema.one_of("method", method or self._method, METHODS)
@@ -492,8 +492,8 @@ class RangeTopK(ListEngine):
     def explain(self, subscription: Any, item: Any) -> dict[str, Any]:
         """Why an object is or is not in a result: score, rank, the score to beat, what keeps it out.
 
-        `better` are the first k objects ahead of it in the range: when enough of them fall behind, it is
-        exposed. `tiles` are its influence region, lines (lo_outer, lo_inner, hi_inner, hi_outer) with NaN for
+        `better` are the first k objects ahead of it in the range: it enters when enough of them fall
+        behind. `tiles` are its influence region, lines (lo_outer, lo_inner, hi_inner, hi_outer) with NaN for
         no bound: it is in the result exactly if (lo, hi) of the subscription lies in one of them.
         """
         self._need_lists("explain")
@@ -504,11 +504,11 @@ class RangeTopK(ListEngine):
         return {"subscription": subscription, "item": item, **report}
 
     def influence(self, item: Any) -> dict[str, Any]:
-        """The influence region of an object in one attribute: whose lists it is in, and what bounds that.
+        """The influence region of an object in one attribute: the lists it is in, and what bounds the region.
 
-        `tiles` are lines (lo_outer, lo_inner, hi_inner, hi_outer), NaN for no bound, that hold exactly the
-        ranges of `lo` and `hi` with `lists`; only subscriptions with the engine's k are shown. `bounding` are
-        the places, among `objects_x` and `objects_y`, of the better objects that the region's steps lie at.
+        `tiles` are lines (lo_outer, lo_inner, hi_inner, hi_outer), NaN for no bound, that contain exactly the
+        ranges of `lo` and `hi` with `lists`; only subscriptions with the engine's k are included. `bounding`
+        are the indices, in `objects_x` and `objects_y`, of the better objects at the steps of the region.
         """
         self._need_lists("influence")
         if len(self._over) > 1:

@@ -12,12 +12,12 @@ from rankcast.errors import required
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of both; the first word tells which it is."""
     if parser.prog.endswith("restore"):
-        parser.add_argument("file", type=Path, metavar="FILE", help="a copy")
-        parser.add_argument("data", type=Path, metavar="DIR", help="a directory that is new or empty")
+        parser.add_argument("file", type=Path, metavar="FILE", help="a backup")
+        parser.add_argument("data", type=Path, metavar="DIR", help="a new or empty directory")
         parser.set_defaults(run=_restore)
     else:
         parser.add_argument("data", type=Path, metavar="DIR", help="the directory of the service")
-        parser.add_argument("file", type=Path, metavar="FILE", help="where the copy goes")
+        parser.add_argument("file", type=Path, metavar="FILE", help="where to write the backup")
         parser.set_defaults(run=_backup)
 
 

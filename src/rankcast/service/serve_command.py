@@ -17,17 +17,17 @@ _FLAGS: dict[str, type] = {"data": Path, "host": str, "port": int, "max_body": i
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument(
-        "--config", type=Path, metavar="FILE.toml", help="settings; the environment and flags count more"
+        "--config", type=Path, metavar="FILE.toml", help="settings; the environment and flags override them"
     )
     parser.add_argument("--data", type=Path, metavar="DIR", help="the directory that holds all state")
     parser.add_argument("--host", help="the address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, help="the port to listen on (8765)")
-    parser.add_argument("--max-body", type=int, metavar="BYTES", help="bytes of a body (64 MiB)")
+    parser.add_argument("--max-body", type=int, metavar="BYTES", help="largest request body (64 MiB)")
     parser.add_argument(
-        "--log-level", choices=["debug", "info", "warning", "error"], help="what is logged (info)"
+        "--log-level", choices=["debug", "info", "warning", "error"], help="least severe level to log (info)"
     )
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any other setting")
-    parser.add_argument("--check", action="store_true", help="check the settings, show them, and end")
+    parser.add_argument("--check", action="store_true", help="check the settings, print them, and exit")
     parser.set_defaults(run=run)
 
 

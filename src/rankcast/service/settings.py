@@ -146,9 +146,8 @@ def read(file: Path | None, flags: Mapping[str, Any]) -> Settings:
             raise SettingError(f"{file} cannot be read", detail=f"{error}.") from error
     for name in (*_FILE, *flags):
         if name not in Settings.model_fields:
-            raise SettingError.unknown(
-                name, Settings.model_fields, where=str(file or "flags"), word="setting"
-            )
+            where = str(file) if name in _FILE else "--set"
+            raise SettingError.unknown(name, Settings.model_fields, where=where, word="setting")
     try:
         return Settings(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as error:

@@ -14,7 +14,7 @@ from rankcast.errors import InputError, required
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    add = actions.add_parser("add", help="make a token; it is printed once")
+    add = actions.add_parser("add", help="create a token; it is printed once")
     add.add_argument("name")
     add.add_argument(
         "--scope", action="append", required=True, help="read, publish, subscribe or admin; may be repeated"
@@ -22,9 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add.add_argument("--stream", action="append", default=[], help="only for this stream; may be repeated")
     add.add_argument("--expires-in", type=float, metavar="SECONDS")
     add.set_defaults(run=_add)
-    listed = actions.add_parser("list", help="show names, scopes, streams and ends")
+    listed = actions.add_parser("list", help="show names, scopes, streams and expiry times")
     listed.set_defaults(run=_list)
-    revoke = actions.add_parser("revoke", help="let a token be good for nothing")
+    revoke = actions.add_parser("revoke", help="revoke a token")
     revoke.add_argument("name")
     revoke.set_defaults(run=_revoke)
     for each in (add, listed, revoke):

@@ -20,9 +20,9 @@ _COLUMNS = ("stream", "sequence", "writes/s", "a group", "told/s", "receivers", 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("--url", default="http://127.0.0.1:8765", help="where the service is")
-    parser.add_argument("--every", type=float, default=1.0, metavar="SECONDS", help="how often to look")
-    parser.add_argument("--once", action="store_true", help="show it once, and end")
+    parser.add_argument("--url", default="http://127.0.0.1:8765", help="address of the service")
+    parser.add_argument("--every", type=float, default=1.0, metavar="SECONDS", help="refresh interval")
+    parser.add_argument("--once", action="store_true", help="print once and exit")
     parser.epilog = f"A token that may read all streams is taken from the environment: {TOKEN}."
     parser.set_defaults(run=run)
 

@@ -2,18 +2,19 @@
 
 | name         | does                                                                      |
 | ------------ | ------------------------------------------------------------------------- |
-| `continuous` | an engine over streaming DataFrames, sharded, restartable                 |
-| `snapshot`   | the same over static DataFrames; a stream can go on from it               |
-| `uncovered`  | the boxes that no other box contains, as a batch job                      |
-| `split`      | deltas apart from refused rows                                            |
-| `reshard`    | a stopped stream goes on with another number of shards                    |
-| `migrate`    | ... or with other settings of its engine                                  |
-| `session`    | a local Spark session with the settings all this needs                    |
-| `score_distribution`, `thresholds` | how scores are spread, what geo-text's cost model makes of it |
-| `boundaries` | how a table of subscriptions is divided over shards, and how evenly       |
-| `Watcher`    | counters of every shard, from the progress of streaming queries           |
+| `continuous` | runs an engine over streaming DataFrames, sharded, restartable            |
+| `snapshot`   | the same over static DataFrames; a stream can continue from it            |
+| `uncovered`  | finds the boxes that no other box contains, as a batch job                |
+| `split`      | separates deltas from refused rows                                        |
+| `reshard`    | gives a stopped stream another number of shards                           |
+| `migrate`    | gives a stopped stream other settings of its engine                       |
+| `session`    | starts a local Spark session with all necessary settings                  |
+| `score_distribution`, `thresholds` | show the distribution of scores, and geo-text's cost model over it |
+| `boundaries` | shows how a table of subscriptions is divided over shards, and how evenly |
+| `Watcher`    | sums the counters of every shard, from the progress of streaming queries  |
 
-Each is imported when it is first used; nothing outside this package imports pyspark.
+Each name is imported on first use; nothing outside this package imports pyspark. The guide
+"Run on Spark" has examples.
 """
 
 from __future__ import annotations

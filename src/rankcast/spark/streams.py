@@ -1,18 +1,18 @@
 """`continuous`: an engine over streaming DataFrames; `split`: its deltas apart from refused rows.
 
-The counters of shards travel as an observed metric, so they are in every listener and in the log of progress:
-`progress.observedMetrics["rankcast"]` has one field a shard, `shard_<id>`, a JSON object:
+The counters of shards travel as an observed metric, so every listener and the progress log have them:
+`progress.observedMetrics["rankcast"]` has one field per shard, `shard_<id>`, a JSON object:
 
 | key               | meaning                                                                           |
 | ----------------- | --------------------------------------------------------------------------------- |
 | `how`             | `hit`, `redo` or `restore`: what the batch found on the host                      |
-| `restore_seconds` | what restoring took                                                               |
-| `rows`            | rows that came in                                                                 |
-| `deltas`          | rows that went out, refused ones apart                                            |
+| `restore_seconds` | time for restoring                                                                |
+| `rows`            | input rows                                                                        |
+| `deltas`          | output rows, without refused ones                                                 |
 | `refused`         | rows refused or late                                                              |
 | `candidates`      | candidates that the engine tried                                                  |
-| `seconds`         | what the shard took for the batch, all in all                                     |
-| `snapshot_bytes`  | bytes of a snapshot that was finished since the batch before                      |
+| `seconds`         | total time of the shard for the batch                                             |
+| `snapshot_bytes`  | bytes of a snapshot that was finished since the previous batch                    |
 | `log_bytes`       | bytes of rows since the last snapshot                                             |
 """
 
@@ -55,13 +55,13 @@ def expressions(shards: Sequence[int], column: str) -> list[Any]:
 
 
 class Watcher(StreamingQueryListener):
-    """Adds up the counters of every shard of every query; logs one line a micro-batch.
+    """Sums the counters of every shard of every query; logs one line per micro-batch.
 
     Register it with `spark.streams.addListener(watcher)`.
 
     Args:
-        forget: remove what a query has in the scratch directory of this host when it ends. The query can
-            still go on later; its shards are then restored.
+        forget: when a query ends, remove its files from this host's scratch directory. The query can
+            still continue later; its shards are then restored.
     """
 
     def __init__(self, *, forget: bool = False) -> None:
@@ -139,31 +139,32 @@ def continuous(
     snapshot_bytes: int = 64 << 20,
     trace: bool = False,
 ) -> Any:
-    """Run an engine over streaming DataFrames; returns its deltas (matching: matches) as one.
+    """Run an engine over streaming DataFrames; returns its deltas (matching: matches) as one DataFrame.
 
     Args:
         engine: configured and empty.
         events: a streaming DataFrame with the engine's columns and `seq`.
         subscriptions: a table, read once, when `state` is empty; or a stream of commands with the columns
             `op` (`subscribe`, `amend`, `unsubscribe`) and `seq`.
-        state: an absolute URI that the driver and every executor can reach, for this stream alone. Snapshots
+        state: an absolute URI that the driver and every executor can reach, for this stream only. Snapshots
             go there.
         objects: for moving engines, a table or a stream of commands (`upsert`, `remove`).
         seq: a unique integer column of every stream, one sequence over all of them.
-        shards: how many; by default the number of cores, at most one for each shuffle partition. Fixed when
-            `state` is empty.
-        bad_rows: "keep" lets refused and late rows come out with `op` `refused` and a `reason`; "fail" stops
-            the stream at the first.
-        score: where executors find an engine's function of one's own, as "module:name"; needed only if it
-            cannot be told from the function.
+        shards: the number of shards; by default the number of cores, at most one per shuffle partition. Fixed
+            when `state` is created.
+        bad_rows: "keep" outputs refused and late rows with `op` `refused` and a `reason`; "fail" stops the
+            stream at the first.
+        score: where executors find your own score function, as "module:name"; needed only if the name cannot
+            be derived from the function.
         snapshot_batches: a shard writes a snapshot after so many micro-batches ...
         snapshot_bytes: ... or after so many bytes of rows, whichever comes first.
-        trace: add the columns `query`, `batch`, `shard` and `n`, which together name a row and are the same
-            after a retry, so that doubles can be told; and `raw`, what a refused row was as it came, where
-            the stream has it in a column `__message`.
+        trace: add the columns `query`, `batch`, `shard` and `n`, which together identify a row and are the
+            same after a retry, so that readers can drop duplicates; and `raw`, the original of a refused row,
+            if the stream has it in a column `__message`.
 
-    Columns of the output and what `seq` means there: see `rankcast.spark.applying`. Nothing is lost or
-    doubled across restarts from the same checkpoint, and the deltas are the same for any number of shards.
+    `rankcast.spark.applying` describes the columns of the output and the meaning of `seq` there. Nothing is
+    lost or duplicated across restarts from the same checkpoint, and the deltas are the same for any number of
+    shards.
 
     Raises:
         InputError: an argument or a column that cannot be accepted.
@@ -213,8 +214,8 @@ def continuous(
 def split(frame: Any) -> tuple[Any, Any]:
     """The output of `continuous` or `snapshot` as two DataFrames: deltas (or matches), and refused rows.
 
-    Two streaming queries over them would each run the whole stream. To write both from one, call this inside
-    `foreachBatch`.
+    Two streaming queries over them would each run the whole stream. To write both with one query, call this
+    inside `foreachBatch`.
     """
     refused = F.col("op") == applying.REFUSED
     names = [

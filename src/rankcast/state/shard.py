@@ -1,19 +1,19 @@
-"""A shard: an engine whose state survives, advanced by batches that are each applied once.
+"""A shard: an engine with durable state, advanced by batches that are each applied once.
 
     <path>/snapshot/         the engine as of some batch, see rankcast.state.checkpoint
     <path>/journal.sqlite    the batches since, see rankcast.state.journal
     <path>/answers/          the answers to the last batches, see rankcast.state.answers
-    <path>/mark              the last batch that was answered, see rankcast.state.journal
+    <path>/mark              the last answered batch, see rankcast.state.journal
 
-The state is a pure function of the batches committed: whatever is in memory can be thrown away and made again
-from the snapshot and the journal. That is the one way back from every trouble: a kill, a batch refused after
+The state is a pure function of the committed batches: whatever is in memory can be discarded and rebuilt from
+the snapshot and the journal. That is the one way to recover from every failure: a kill, a batch refused after
 some of its commands had run, a journal that could not be written. A batch is committed when its row is in the
-journal; the caller hears of it after that. Offered again after the same token, it is given its first answer.
+journal; the caller gets the answer after that. Offered again after the same token, it gets its first answer.
 
-Order of writing: the journal and the mark are made before the first snapshot; an answer is written, not
-flushed, then its batch enters the journal, then the mark is raised, then it is answered; answers are flushed
-before a snapshot that covers their batches; rows leave the journal after the snapshot that covers them is on
-disk. So snapshot and journal together reach the mark, or something was lost: then the shard does not open.
+Order of writing: the journal and the mark exist before the first snapshot; an answer is written, not
+flushed, then its batch enters the journal, then the mark is raised, then the caller is answered; answers are
+flushed before a snapshot that covers their batches; rows leave the journal after the snapshot that covers
+them is on disk. If snapshot and journal do not reach the mark, something was lost: the shard does not open.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class Step(NamedTuple):
-    """A batch that was applied: its number, the answer, and the answer's bytes."""
+    """An applied batch: its number, the answer, and the answer's bytes."""
 
     number: int
     answer: pa.Table
@@ -53,12 +53,12 @@ class Step(NamedTuple):
 
 
 class Shard(Generic[E]):
-    """An engine on disk; made by `Shard.open`, and a context manager.
+    """An engine on disk; created by `Shard.open`, and a context manager.
 
-    Methods may be called from several threads; they take turns: `append` applies a batch after whatever came
-    before, `results` and `read` ask between two batches. A process that is killed leaves a shard that opens
-    again with every batch that was answered, each applied once. A shard belongs to the process that opened
-    it: a child that was forked meanwhile is refused.
+    Several threads may call its methods; calls take turns. `append` applies a batch after all earlier
+    ones, `results` and `read` run between two batches. After a kill the shard opens
+    again with every answered batch, each applied once. A shard belongs to the process that opened
+    it; a forked child is refused.
 
     >>> import tempfile
     >>> from rankcast import RangeTopK
@@ -70,7 +70,7 @@ class Shard(Generic[E]):
     ...     token, deltas = shard.apply(batch, after=start)
     >>> deltas.select(["subscription", "op", "item"]).to_pylist()
     [{'subscription': 1, 'op': 'enter', 'item': 'b'}]
-    >>> with Shard.open(path, RangeTopK(k=1)) as shard:  # after a restart: offered again, answered again
+    >>> with Shard.open(path, RangeTopK(k=1)) as shard:  # after a restart the same batch gets the same answer
     ...     shard.apply(batch, after=start) == (token, deltas)
     True
     """
@@ -123,24 +123,24 @@ class Shard(Generic[E]):
         receipts: int = 16,
         accept_loss: bool = False,
     ) -> Self:
-        """Open the shard under `path`, or make it with the state of `engine` as its first.
+        """Open the shard at `path`, or create it with the state of `engine`.
 
         Args:
-            path: a directory for this shard alone.
-            engine: says which engine, with which settings; it is copied, never changed.
+            path: a directory for this shard only.
+            engine: which engine, with which settings; it is copied, never changed.
             given: what a snapshot cannot hold, passed to the engine's `restore`.
             snapshot_batches: write a snapshot after so many batches ...
             snapshot_bytes: ... or after so many bytes in the journal, whichever comes first; answers, which
                 are not run again, count a quarter.
-            receipts: how many of the last batches can be offered again; those that no snapshot covers yet
-                can be, too.
-            accept_loss: open a shard that has lost batches it had answered, at the last one that is left.
+            receipts: how many of the last batches can be offered again; batches that no snapshot covers yet
+                always can.
+            accept_loss: open a shard that has lost answered batches, at the last one that is left.
 
         Raises:
-            ShardError: another process holds it, it was made for another engine or other settings, or batches
-                that it had answered are lost.
+            ShardError: another process holds it, it was made for another engine or other settings, or
+                answered batches are lost.
             SnapshotError: its snapshot is damaged, foreign or of a newer format.
-            JournalError: so is its journal.
+            JournalError: its journal is.
         """
         limits = {
             "snapshot_batches": snapshot_batches,
@@ -157,30 +157,30 @@ class Shard(Generic[E]):
 
     @property
     def token(self) -> Token:
-        """The token after the last batch: what the next batch names as `after`."""
+        """The token after the last batch, which the next batch names as `after`."""
         with self._turn:
             self._live()
             return self._mark.token
 
     @property
     def number(self) -> int:
-        """How many batches were applied since the shard was made."""
+        """How many batches were applied since the shard was created."""
         with self._turn:
             self._live()
             return self._mark.number
 
     @property
     def engine(self) -> E:
-        """The live engine, for one thread to look at. After trouble it is another object: ask each time.
+        """The live engine, for one thread to look at. After a failure it is another object: ask each time.
 
-        It is no way to change the shard: what is done to it is not in the journal. Nor does it wait for its
-        turn: where another thread may apply a batch meanwhile, ask with `results` or `read`.
+        Do not change it: the journal would not know. It does not wait for its turn either: if another thread
+        may apply a batch at the same time, use `results` or `read`.
         """
         with self._turn:
             return self._live()
 
     def results(self, ids: Any = None) -> pa.Table:
-        """The current results, all or those of some subscriptions, as of the last batch answered."""
+        """The current results, all or those of some subscriptions, as of the last answered batch."""
 
         def ask(engine: Any) -> pa.Table:
             if not hasattr(engine, "results"):
@@ -190,9 +190,9 @@ class Shard(Generic[E]):
         return self.read(ask)
 
     def read(self, ask: Callable[[E], T]) -> T:
-        """What `ask` answers of the engine, between two batches: nobody changes it meanwhile.
+        """Return `ask(engine)`, between two batches: nobody changes the engine meanwhile.
 
-        It must not change the engine, nor keep it. Batches wait until it returns.
+        `ask` must not change the engine, nor keep it. Batches wait until it returns.
         """
         with self._turn:
             engine = self._live()
@@ -205,7 +205,7 @@ class Shard(Generic[E]):
 
     @property
     def covered(self) -> int:
-        """The number of the last batch that a snapshot on disk holds."""
+        """The number of the last batch that a snapshot on disk contains."""
         return self._checkpoint.covered
 
     @property
@@ -214,23 +214,23 @@ class Shard(Generic[E]):
         return self._checkpoint.failure
 
     def apply(self, batch: Any, *, after: Token) -> tuple[Token, pa.Table]:
-        """Advance by one batch: a table of events, or a sequence of commands `(call, rows)`.
+        """Apply one batch: a table of events, or a sequence of commands `(call, rows)`.
 
-        Deterministic and atomic: it is applied whole, and on disk when this returns, or nothing has changed.
-        The same batch after the same token gives the first answer. Cost: the engine's, a flushed write of the
-        batch and one of its answer that is flushed later; a batch refused at its second command or later, or
-        by a function of one's own, makes the next use of the shard begin with a recovery.
+        Deterministic and atomic: when this returns, the whole batch is on disk; if it raises, nothing has
+        changed. The same batch after the same token gives the first answer. Cost: the engine's, a flushed
+        write of the batch, and a write of its answer that is flushed later. If a batch is refused at its
+        second command or later, or by a user's function, the next use of the shard starts with a recovery.
 
         Raises:
             InputError: the engine refuses the batch.
-            StaleTokenError: `after` is not the shard's token, and this batch is none of the last ones.
+            StaleTokenError: `after` is not the shard's token, and this is not one of the last batches.
             JournalError: it could not be written; it may be offered again.
         """
         with self._turn:
             return self._apply(batch, after)
 
     def prepare(self, batch: Any) -> batches.Prepared:
-        """A batch in the form in which `apply` and `append` write it down; they take it as it is.
+        """A batch in the form in which `apply` and `append` write it; they take it as it is.
 
         Raises:
             InputError: its rows cannot be read.
@@ -240,10 +240,10 @@ class Shard(Generic[E]):
             return batches.prepared(batch, engine.calls, engine.check_rows)
 
     def append(self, batch: Any) -> tuple[Token, pa.Table]:
-        """Advance by one batch after whatever was applied last; see `apply`.
+        """Apply one batch after all earlier ones; see `apply`.
 
-        For several threads, which would contend for the token. A caller that does not hear the answer cannot
-        offer the batch again without applying it twice: for that there is `apply`.
+        For several threads, which would compete for the token. A caller that does not get the answer cannot
+        offer the batch again without applying it twice; use `apply` for that.
         """
         with self._turn:
             self._live()
@@ -253,9 +253,9 @@ class Shard(Generic[E]):
     def together(self) -> Iterator[None]:
         """Commit the batches of this thread at once, at the end: one flush for all of them.
 
-        Each is a batch of its own, with a number, a token and an answer, and one that is refused does not
-        disturb the others; but none is on disk before the end, so nothing may be told of them earlier. Other
-        threads wait meanwhile. Whatever leaves the block as an exception takes all of them back.
+        Each is a separate batch with a number, a token and an answer, and a refused one does not
+        affect the others. But none is on disk before the end, so do not publish any answer earlier. Other
+        threads wait meanwhile. An exception that leaves the block undoes all of them.
 
         >>> import tempfile
         >>> from rankcast import RangeTopK
@@ -283,11 +283,11 @@ class Shard(Generic[E]):
                 self._keep_up(self._engine)
 
     def beside(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run a statement on tables of the caller's own in the journal's database.
+        """Run a statement on the caller's own tables in the journal's database.
 
-        Inside `together` it is committed with the batches, or taken back with them: what belongs to a batch
-        is there if, and only if, the batch is. Outside it is committed by itself. Tables of one's own have
-        names that begin with "own_"; the journal's are not the caller's.
+        Inside `together` it is committed or undone with the batches: data that belongs to a batch
+        exists if and only if the batch does. Outside it is committed by itself. The caller's tables have
+        names that start with "own_"; the journal's tables are off limits.
         """
         with self._turn:
             self._live()
@@ -302,9 +302,9 @@ class Shard(Generic[E]):
             self._journal.run_many(statement, rows)
 
     def step(self, batch: batches.Prepared) -> Step:
-        """Advance by one batch as `append` does; the answer comes as the engine gave it, and as bytes.
+        """Apply one batch like `append`; returns the answer as the engine gave it, and as bytes.
 
-        For whoever writes answers down elsewhere, too. The engine is given the tables of the batch as they
+        For callers that also write answers elsewhere. The engine gets the tables of the batch as they
         are, which are those that its bytes hold.
         """
         with self._turn:
@@ -316,7 +316,7 @@ class Shard(Generic[E]):
             return Step(self._mark.number, answer, data)
 
     def snapshot(self) -> None:
-        """Write a snapshot now and wait for it; the journal forgets what it covers."""
+        """Write a snapshot now and wait for it; the journal drops what it covers."""
         with self._turn:
             engine = self._live()
             self._checkpoint.settle(wait=True)
@@ -328,7 +328,7 @@ class Shard(Generic[E]):
             self._forget_answers()
 
     def close(self) -> None:
-        """Finish a snapshot under way, close the files and let others open the shard."""
+        """Finish a snapshot in progress, close the files and release the shard."""
         if os.getpid() != self._process:  # a fork's copy: file, lock and thread are those of the parent
             return
         with self._turn:
@@ -342,7 +342,7 @@ class Shard(Generic[E]):
         self.close()
 
     def _agree(self, engine: E) -> None:
-        """See that disk and `engine` fit together; make the first snapshot if there never was one."""
+        """Check that disk and `engine` fit together; write the first snapshot if there is none."""
         kind = self._type.__name__
         header, arrays = engine.state()
         if not self._checkpoint.exists():
@@ -357,7 +357,7 @@ class Shard(Generic[E]):
         self._checkpoint.require(kind, header["settings"])
 
     def _live(self) -> E:
-        """The engine as of the last batch committed, recovered if need be."""
+        """The engine as of the last committed batch, recovered if necessary."""
         if self._closed:
             raise ShardError(f"{self._path} is closed")
         if os.getpid() != self._process:
@@ -379,7 +379,7 @@ class Shard(Generic[E]):
         return self._engine
 
     def _reach_the_mark(self, snapped: Mark, mark: Mark) -> None:
-        """Refuse a history that ends before a batch that was answered; then mark where it ends."""
+        """Refuse a history that ends before an answered batch; then mark where it ends."""
         if self._accept_loss:
             self._high.make(mark)
             return
@@ -414,7 +414,7 @@ class Shard(Generic[E]):
             raise InputError(f"the batch has {len(data)} bytes", expected=f"at most {self._journal.largest}")
 
     def _repeat(self, data: bytes, after: Token) -> tuple[Token, pa.Table]:
-        """Answer a batch that is not the next one from its receipt, or refuse it."""
+        """Answer a repeated batch from its receipt, or refuse it."""
         receipt = self._journal.receipt(after)
         if receipt is None:
             raise StaleTokenError(
@@ -437,7 +437,7 @@ class Shard(Generic[E]):
         return receipt.token, batches.from_bytes(answer)
 
     def _advance(self, engine: E, batch: batches.Prepared) -> tuple[pa.Table, Bytes]:
-        """Apply the next batch and commit it. While that is under way, what is in memory does not count."""
+        """Apply the next batch and commit it. Meanwhile what is in memory does not count."""
         data, commands = batch.data, batch.given
         self._engine = None
         try:
@@ -466,13 +466,13 @@ class Shard(Generic[E]):
         return table, answer
 
     def _begin_group(self) -> None:
-        """Open the transaction of batches that are put together, if it is not open."""
+        """Open the transaction of a group of batches, if it is not open."""
         if self._together and not self._grouped:
             self._journal.begin()
             self._grouped = 1
 
     def _commit(self) -> None:
-        """Commit the batches that were put together so far."""
+        """Commit the batches grouped so far."""
         if self._grouped:
             engine, self._engine = self._engine, None
             self._answers.write()
@@ -482,13 +482,13 @@ class Shard(Generic[E]):
             self._engine = engine
 
     def _take_back(self) -> None:
-        """Forget the batches that were put together and not committed."""
+        """Undo the grouped batches that are not committed."""
         if self._grouped:
             self._grouped, self._engine = 0, None
             self._journal.roll_back()
 
     def _keep_up(self, engine: E) -> None:
-        """Start a snapshot if one is due and none is being written; trouble with it is not the batch's."""
+        """Start a snapshot if one is due and none is being written; its failure does not affect the batch."""
         due = self._mark.number - self._snapped >= self._batches or self._pending >= self._bytes
         if self._checkpoint.settle() and due:
             try:
@@ -503,13 +503,13 @@ class Shard(Generic[E]):
         self._checkpoint.start(self._type.__name__, self._mark, state, before=self._answers.sync)
 
     def _forget_answers(self) -> None:
-        """Drop answers that nobody can ask for."""
+        """Drop answers that nobody can ask for any more."""
         self._answers.forget(min(self._checkpoint.covered, self._mark.number - self._receipts))
 
 
 @contextmanager
 def _held(path: Path) -> Iterator[None]:
-    """Hold a shard against others; refuse a directory that holds something else."""
+    """Lock a shard against others; refuse a directory with other contents."""
     with ExitStack() as lock:
         try:
             lock.enter_context(locked(path, wait=False))

@@ -1,7 +1,7 @@
 """Boxes from tables: a closed interval per attribute, in columns `<attribute>_lo` and `<attribute>_hi`.
 
-A null or an absent column is no bound; inside, that is an infinity. `near` and `Hierarchy` make the bounds of
-ranges that are not plain intervals: everything near a value, and everything below a category.
+A null or an absent column means no bound; inside, that is an infinity. `near` and `Hierarchy` make bounds
+from other conditions: everything near a value, and everything below a category.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from rankcast.tables.schema import Batch, Bools, Column, Floats, Ints, Rows
 
 
 class Boxes(NamedTuple):
-    """Lower and upper ends, both of shape (n, d), in any layout."""
+    """Lower and upper ends, both of shape (n, d), in any memory layout."""
 
     lo: Floats
     hi: Floats
 
     def at(self, index: Any) -> Boxes:
-        """The boxes at the given places."""
+        """The boxes at the given positions."""
         return Boxes(self.lo[index], self.hi[index])
 
 
 def columns(over: Sequence[str], *, times: bool = False) -> list[Column]:
-    """The columns of a box over some attributes; `times`: an end may be a timestamp."""
+    """The columns of a box over some attributes; with `times` an end may be a timestamp."""
     return [Column(end, required=False, nullable=True, times=times) for end in _ends(tuple(over))]
 
 
@@ -40,7 +40,7 @@ def _ends(over: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def read(batch: Batch, over: Sequence[str], held: Boxes | None = None, *, where: str) -> Boxes:
-    """The boxes of a batch; `held` are the boxes so far, which an absent column keeps."""
+    """The boxes of a batch; `held` are the previous boxes, which an absent column keeps."""
     names = _ends(tuple(over))
     found = _lines(batch, names)
     if found is not None:
@@ -69,7 +69,7 @@ def read(batch: Batch, over: Sequence[str], held: Boxes | None = None, *, where:
 def read_ends(batch: Batch, over: Sequence[str], *, where: str) -> Floats:
     """The ends of the boxes of a batch as lines (2 d, n): lower and upper, attribute by attribute.
 
-    They may be the batch's own, and a box may be crossed there: that is left to whoever takes them.
+    They may share memory with the batch, and lower ends may exceed upper ends: the caller must check that.
     """
     if batch.numbers is not None and len(batch.lines) == 2 * len(over):
         return batch.numbers
@@ -80,7 +80,7 @@ def read_ends(batch: Batch, over: Sequence[str], *, where: str) -> Floats:
 
 
 def _lines(batch: Batch, names: tuple[str, ...]) -> Floats | None:
-    """The columns of those names if they stand together in that order and no box is crossed."""
+    """The columns of those names if they are adjacent in that order and no box is inverted."""
     if batch.numbers is None or tuple(islice(batch.lines, len(names))) != names:
         return None
     found = batch.numbers[: len(names)]
@@ -88,7 +88,7 @@ def _lines(batch: Batch, names: tuple[str, ...]) -> Floats | None:
 
 
 def check_boxes(lo: Floats, hi: Floats) -> None:
-    """Refuse boxes of subscriptions (n, d) from a snapshot that no `read` has given."""
+    """Refuse boxes of subscriptions (n, d) from a snapshot that `read` could not have returned."""
     ordered = (lo <= hi) & (lo < np.inf) & (hi > -np.inf)
     integrity.need(ordered.all(), "lo", "is above hi, or one of them is NaN")
 
@@ -104,7 +104,7 @@ def inside(boxes: Boxes, point: Floats) -> Bools:
 
 
 def contains(boxes: Boxes, point: Floats) -> Rows:
-    """The boxes that contain a point (d,), as `inside` says for each attribute."""
+    """The boxes that contain a point (d,) by the rule of `inside` in each attribute."""
     return np.flatnonzero(inside(boxes, point).all(axis=1)).astype(np.int32)
 
 
@@ -122,7 +122,7 @@ class Range(NamedTuple):
 def near(x: Any, r: Any) -> Range:
     """The values at most r away from x, as a range; x and r may be arrays.
 
-    One range an attribute gives everything near a place by the largest of the distances.
+    One such range per attribute selects everything near a place by the maximum of the distances.
 
     >>> near(5.0, 0.5)
     Range(lo=4.5, hi=5.5)
@@ -137,14 +137,16 @@ def near(x: Any, r: Any) -> Range:
 
 
 class Hierarchy:
-    """A hierarchy of categories as numbers: an object carries the code of its category, a subscription to a
-    category is the range of its codes, which holds those of everything below it.
+    """A hierarchy of categories as numbers.
+
+    An object carries the code of its category. A subscription to a category is the range of its codes, which
+    includes the codes of everything below it.
 
     Args:
-        parent_of: each category's parent; roots are parents that have none themselves, or have None.
+        parent_of: each category's parent; roots are parents that have no parent, or None.
 
-    Codes follow a walk through the trees, parents first, children by name; so they depend on the set of
-    categories alone. `RankedMatcher` and `CoveringTable` take one as it is, in `categories`.
+    Codes follow a walk through the trees, parents first, children by name; so they depend only on the set of
+    categories. `RankedMatcher` and `CoveringTable` take a hierarchy directly, in `categories`.
     Cost: O(n log n) once.
 
     >>> goods = Hierarchy({"fruit": "food", "bread": "food", "apple": "fruit", "pear": "fruit"})
@@ -152,7 +154,7 @@ class Hierarchy:
     Range(lo=2.0, hi=4.0)
     >>> goods.code("pear"), goods.range("food").hi
     (4.0, 4.0)
-    """  # noqa: D205
+    """
 
     def __init__(self, parent_of: Mapping[str, str | None]) -> None:
         self.parents = dict(parent_of)
@@ -180,7 +182,7 @@ class Hierarchy:
         return len(self._first)
 
     def code(self, category: str) -> float:
-        """The number of a category: what its objects carry."""
+        """The number of a category, which its objects carry."""
         return float(self._first[self._known(category)])
 
     def range(self, category: str) -> Range:
@@ -188,18 +190,18 @@ class Hierarchy:
         return Range(self.code(category), float(self._last[category]))
 
     def ranges(self, names: Sequence[str]) -> tuple[Ints, Ints]:
-        """The first and the last code below each of some categories, -1 for names that are none."""
+        """The first and the last code below each of some categories; -1 for unknown names."""
         first, last = self._first, self._last
         found = [(first.get(name, -1), last.get(name, -1)) for name in names]
         lows, highs = np.array(found, np.int64).reshape(-1, 2).T
         return lows, highs
 
     def ends(self) -> Ints:
-        """By code the last code below its category."""
+        """For each code, the last code below its category."""
         return np.array([self._last[name] for name in self._first], np.int64)
 
     def names(self, low: int, high: int) -> list[str]:
-        """The categories that have the codes from low to high; all below one must be among them."""
+        """The categories with the codes from low to high; they must include everything below one of them."""
         walk, found = list(self._first), []  # in the order of codes
         while low <= high:
             found.append(walk[low])

@@ -24,9 +24,9 @@ Row = dict[str, Any]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rankcast simulate`."""
-    parser.add_argument("file", type=Path, metavar="FILE.toml", help="the experiment")
+    parser.add_argument("file", type=Path, metavar="FILE.toml", help="the file that describes the experiment")
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="where figures and plots go, instead of `out`"
+        "--out", type=Path, metavar="DIR", help="directory for figures and plots, instead of `out`"
     )
     parser.set_defaults(run=run)
 
