@@ -16,9 +16,9 @@ from zlib import crc32
 
 import pyarrow as pa
 
+from rankcast.bench.cases.kafka_broker import Broker
 from rankcast.kafka import read_deltas
 from rankcast.pipeline import Config, Running, read, start
-from tests.kafka.broker import Broker
 from tests.spark import hosts
 from tests.spark.piped import ENGINES, PATIENCE
 from tests.spark.runs import DDL
