@@ -14,7 +14,7 @@ export NUMBA_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rankcast
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo live console test test-all test-deep test-faults test-service test-browser soak test-nojit test-numba-oldest test-baseline test-wheel sdist release-check test-spark-wheel test-spark-oldest test-spark-newest test-kafka test-tables test-cluster jars pack check docs bench bench-compare bench-front peers peers-lucene wheel requirements warm clean
+.PHONY: help demo live console test test-all test-deep test-faults test-service test-browser soak test-nojit test-numba-oldest test-baseline test-wheel sdist release-check test-spark-wheel test-spark-oldest test-spark-newest broker test-kafka test-tables test-cluster jars pack check docs bench bench-compare bench-front peers peers-lucene wheel requirements warm clean
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -190,9 +190,11 @@ jars: $(READY)  ## fetch the jars that Spark needs for queues and tables, once, 
 	@$(BIN)/python -m rankcast.spark.connectors
 
 # One broker on loopback, from Maven; where there is no Maven and no jar, every test says that it is left out.
-test-kafka: warm  ## pipelines through a real broker of Apache Kafka, and what may go wrong; some minutes
+broker:  ## fetch the jars of a broker of Apache Kafka into out/kafka, for tests and benchmarks (needs Maven)
 	@test -d out/kafka || ! command -v mvn > /dev/null || \
 	  mvn -q -B -f tests/kafka/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/out/kafka
+
+test-kafka: warm broker  ## pipelines through a real broker of Apache Kafka, and what may go wrong; some minutes
 	@$(BIN)/python -m pytest tests/kafka -m kafka
 
 # Jars of Delta come as those of Kafka do; where they cannot be had, every test says that it is left out.

@@ -32,6 +32,7 @@ MODULES: tuple[str, ...] = (
     f"{CASES}.roads",
     f"{CASES}.spark",
     f"{CASES}.pipeline",
+    f"{CASES}.kafka",
     f"{CASES}.service",
     f"{CASES}.front",
     f"{CASES}.growth",
