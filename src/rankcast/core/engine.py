@@ -163,7 +163,7 @@ class Engine(ABC):
     def clock(self) -> Clock | None:
         """Where its clock is, which the call `advance` moves on, and when that would change something.
 
-        None if it has no clock, or nothing would leave by it.
+        None if it has no clock, or no time has come, or nothing would leave by it.
         """
         return None
 
