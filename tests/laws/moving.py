@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 from hypothesis import strategies as st
 
 from rankcast.moving.engine import MovingEngine
@@ -30,10 +32,14 @@ NAMES = (
     "upsert",
     "upsert",
     "remove",
+    "advance",
     "amend",
     "unsubscribe",
 )
 CALLS = st.sampled_from(NAMES)
+START = datetime(2024, 5, 1, 12)
+HOURS = st.integers(0, 6).map(lambda hour: START + timedelta(hours=hour))
+OPEN = st.sampled_from([(None, None), (None, 2), (1, None), (1, 3), (2, 5), (0, 1), (4, 6), (None, 0)])
 ROAD_CALLS = st.sampled_from((*NAMES, "update_roads"))
 
 
@@ -64,7 +70,11 @@ def steps(
             names = draw(st.lists(st.sampled_from(items), max_size=len(items)))
             rows = draw(_placed(names, places, drop=False))
             rows |= {name: [draw(st.sampled_from(attributes)) for _ in names] for name in over}
+            if draw(st.booleans()):
+                rows |= draw(_hours(len(names)))
             objects |= set(names)
+        elif call == "advance":
+            rows = pa.table({"time": pa.array(draw(st.lists(HOURS, max_size=2)), pa.timestamp("us"))})
         elif call == "update_roads":
             assert graph is not None
             edges = draw(st.lists(st.integers(0, len(graph) - 1), max_size=3))
@@ -109,13 +119,28 @@ def _placed(draw: st.DrawFn, names: list[Any], places: Any, *, drop: bool) -> di
     return rows
 
 
+@st.composite
+def _hours(draw: st.DrawFn, size: int) -> dict[str, list[Any]]:
+    """When objects open and close, and perhaps what time it is."""
+    pairs = [draw(OPEN) for _ in range(size)]
+    ends = [[None if hour is None else START + timedelta(hours=hour) for hour in pair] for pair in pairs]
+    rows: dict[str, list[Any]] = {"opens": [opens for opens, _ in ends], "closes": [end for _, end in ends]}
+    if draw(st.booleans()):
+        rows["time"] = [draw(st.none() | HOURS) for _ in range(size)]
+    if draw(st.booleans()):
+        del rows[draw(st.sampled_from(["opens", "closes"]))]
+    return rows
+
+
 def churn(engine: Any, round_: int) -> None:
     """A round that ends with as much alive as it began with; the engine has one attribute, "a"."""
     assert isinstance(engine, MovingEngine)
     queries = [f"s{(round_ + i) % 50}-{round_}" for i in range(6)]
     items = [f"o{round_ * 100 + i}" for i in range(24)]
     spots = {"x": list(range(24)), "y": list(range(24))}
-    engine.upsert({"id": items, **spots, "a": list(range(24))})
+    hours = [START + timedelta(minutes=round_ + i) for i in range(24)]
+    engine.upsert({"id": items, **spots, "a": list(range(24)), "closes": hours})
+    engine.advance(START + timedelta(minutes=round_ + 5))
     engine.subscribe({"id": queries, "x": list(range(6)), "y": [0] * 6})
     engine.publish({"id": queries, "x": [2 * i for i in range(6)], "y": [1] * 6})
     engine.remove(items)
@@ -130,7 +155,17 @@ class Moving:
         self.roads = None if graph is None else roads.Roads(roads.world_of(graph))
         self.measure = MEASURES[metric] if self.roads is None else self.roads.distance
         self.queries: dict[Any, dict[str, Any]] = {}
-        self.objects: dict[Any, dict[str, Any]] = {}
+        self.listed: dict[Any, dict[str, Any]] = {}
+        self.clock = datetime.min
+
+    @property
+    def objects(self) -> dict[Any, dict[str, Any]]:
+        """Those that are open."""
+        return {
+            item: values
+            for item, values in self.listed.items()
+            if (values.get("opens") or datetime.min) <= self.clock < (values.get("closes") or datetime.max)
+        }
 
     def ranking(self, query: dict[str, Any]) -> list[tuple[Any, float]]:
         raise NotImplementedError
@@ -143,14 +178,20 @@ class Moving:
             self.roads.update(rows)
         elif name in ("unsubscribe", "remove"):
             for each in rows:
-                del (self.queries if name == "unsubscribe" else self.objects)[each]
+                del (self.queries if name == "unsubscribe" else self.listed)[each]
+        elif name == "advance":
+            self.clock = max([self.clock, *rows["time"].to_pylist()])
         else:
             for place, each in enumerate(rows["id"]):
                 values = {column: rows[column][place] for column in rows if column != "id"}
-                (self.objects if name == "upsert" else self.queries).setdefault(each, {}).update(values)
+                if name == "upsert":
+                    self.clock = max(self.clock, values.pop("time", None) or datetime.min)
+                    self.listed[each] = values
+                else:
+                    self.queries.setdefault(each, {}).update(values)
         order += [query for query in self.queries if query not in before]
         after = {query: self.ranking(values) for query, values in self.queries.items()}
-        updates = name in ("upsert", "remove", "update_roads")
+        updates = name in ("upsert", "remove", "advance", "update_roads")
         return [
             row
             for query in order

@@ -124,8 +124,9 @@ class RoadEngine(MovingEngine):
     def upsert(self, rows: Any, *, zones: bool = False) -> Any:
         """Insert objects, or replace those that are there; returns the changes of results.
 
-        Rows need `id`, `x`, `y` and every attribute. Of rows with the same id the last one holds. With
-        `zones` a pair, the second of which are the zones that changed: see `publish`.
+        Rows need `id`, `x`, `y` and every attribute, and may have `opens`, `closes` and `time`: see
+        `advance`. Of rows with the same id the last one holds. With `zones` a pair, the second of which are
+        the zones that changed: see `publish`.
         """
         if zones:
             return self._with_zones("upsert", rows)
@@ -136,6 +137,20 @@ class RoadEngine(MovingEngine):
         if zones:
             return self._with_zones("remove", ids)
         return self._with_news("remove", ids) if self._news() else super().remove(ids)
+
+    def advance(self, time: Any, *, zones: bool = False) -> Any:
+        """Move the clock; objects open and close. Returns the changes of results.
+
+        An object takes part while `opens <= clock < closes`; a null is no bound. A time that is past does
+        nothing. A column `time` of objects moves the clock too; before the first time it is earlier than all.
+
+        Args:
+            time: a `datetime`, or a table with a column `time`, whose latest counts.
+            zones: whether to return a pair, as `upsert` does.
+        """
+        if zones:
+            return self._with_zones("advance", time)
+        return self._with_news("advance", time) if self._news() else super().advance(time)
 
     def apply(
         self, commands: Iterable[Command | tuple[str, Any]], *, refused: Refused | None = None

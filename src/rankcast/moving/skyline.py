@@ -92,6 +92,7 @@ class MovingSkyline(RoadEngine):
             objects and queries, with a margin); "threads" for zones computed in one call (default: the
             number of cores); "m": how many members besides the skyline a circular zone has.
 
+    Objects may have `opens` and `closes`: they take part between the two, by the clock that `advance` moves.
     A subscription may have a filter: with an attribute "price", only objects with a price from `price_lo` to
     `price_hi` compete. The score is the distance, and ranks go by distance, then by the smaller id. Results
     are exact at the last position of each query. `publish` and `amend` report who enters and who leaves;
@@ -199,20 +200,24 @@ class MovingSkyline(RoadEngine):
         """
         mine = self._find_one(self._slots, subscription, "subscription")
         row = self._find_one(self._objects, item, "item")
-        objects = self._all_objects()
+        objects, present = self._all_objects(), bool(self._objects.present[row])
+        if not present:
+            objects = self._objects_at(np.append(objects.row, np.int32(row)))
         place = int(np.flatnonzero(objects.row == row)[0])
         distance = self._distances(*self._place(mine), objects)
         points = self._points_of(objects)
-        passes = self._passes(mine, objects.attributes)
+        passes = self._passes(mine, objects.attributes) & (present | (objects.row != row))
         rivals = passes & (points[:, 2:] <= points[place, 2:]).all(axis=1) & (objects.row != row)
         rivals &= np.isfinite(distance)
         values = np.column_stack([distance, points[:, 2:]])
         above = np.flatnonzero(passes & dominates(values, values[place]))
-        rank = np.flatnonzero(self._result(mine, objects)[0] == place)
+        rank = np.flatnonzero(self._result(mine, objects)[0] == place) if present else above[:0]
         nearest = above[np.argmin(distance[above])] if above.size else None
         found = None if nearest is None else self._objects.take(objects.row[[nearest]])[0].as_py()
         reachable = bool(np.isfinite(distance[place]))
-        if not reachable:
+        if not present:
+            reason = "it is closed"
+        elif not reachable:
             reason = "there is no way to it"
         elif not passes[place]:
             reason = "the filter of the subscription keeps it out"

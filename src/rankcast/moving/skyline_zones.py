@@ -23,6 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast.core.engine import Part
+from rankcast.moving.hours import ObjectSlots
 from rankcast.moving.index import ObjectIndex
 from rankcast.moving.kernels import convex, skyline_admit, skyline_follow, zone_follow
 from rankcast.moving.kernels.convex import Region, clearance
@@ -324,7 +325,7 @@ class SkylineZones:
 
     settings: SkylineSettings
     subscriptions: Slots
-    objects: Slots
+    objects: ObjectSlots
     count: dict[str, int]
 
     def __post_init__(self) -> None:
@@ -341,7 +342,7 @@ class SkylineZones:
     def check_restored(self) -> None:
         """Refuse places and zones from a snapshot that are not those of objects and subscriptions."""
         objects, live = self.objects, self.subscriptions["sequence"] >= 0
-        there = objects["sequence"] >= 0
+        there = objects.present
         self.places.check_restored(there, objects["x"], objects["y"])
         items = there[: len(self.places.record)]
         self.zones.check_restored(live, items)

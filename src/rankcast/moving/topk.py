@@ -111,6 +111,7 @@ class MovingTopK(RoadEngine):
             rectangles, whose size and number "epsilon" and "n" limit) or "lemma" (bounds only). A
             custom function has rectangles instead of a closed form.
 
+    Objects may have `opens` and `closes`: they take part between the two, by the clock that `advance` moves.
     A subscription may have a filter: with an attribute "price", only objects with a price from `price_lo` to
     `price_hi` compete. Results are exact at the last position of each query. `publish` and `amend` report who
     enters and who leaves; `upsert` and `remove` also report new scores. In `stats()`, `recomputed` zones,
@@ -295,11 +296,12 @@ class MovingTopK(RoadEngine):
         order, scores = self._best(mine, objects, objects.row.size)
         at = np.flatnonzero(objects.row[order] == row)
         rank = int(at[0]) + 1 if at.size else None
-        place = np.flatnonzero(objects.row == row)
-        one = Objects._make(column[place] for column in objects)
+        one = self._objects_at(np.array([row], np.int32))
         score = float(self._scores(*self._place(mine), one)[0])
         away = float(self._distances(*self._place(mine), one)[0])
-        if self._network is not None and away == np.inf:
+        if not self._objects.present[row]:
+            reason = "it is closed"
+        elif self._network is not None and away == np.inf:
             reason = "there is no way to it"
         elif rank is None:
             reason = "the filter of the subscription keeps it out"

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from rankcast.core.engine import Part
 from rankcast.moving import scoring
+from rankcast.moving.hours import ObjectSlots
 from rankcast.moving.index import PointIndex, TopKObjects
 from rankcast.moving.kernels import scores, zone_follow
 from rankcast.moving.kernels.rtree_search import Queries
@@ -235,7 +236,7 @@ class TopKZones:
 
     settings: TopKSettings
     subscriptions: Slots
-    objects: Slots
+    objects: ObjectSlots
     over: list[str]
     count: dict[str, int]
     paces: Any = field(default=None, init=False)  # what `m="auto"` knows of queries
@@ -263,7 +264,7 @@ class TopKZones:
     def check_restored(self) -> None:
         """Refuse places and zones from a snapshot that are not those of objects and subscriptions."""
         objects, live = self.objects, self.subscriptions["sequence"] >= 0
-        there = objects["sequence"] >= 0
+        there = objects.present
         self.places.check_restored(there, objects["x"], objects["y"])
         items = there[: len(self.places.record)]
         self.zones.check_restored(live, items)

@@ -148,7 +148,7 @@ def continuous(
             `op` (`subscribe`, `amend`, `unsubscribe`) and `seq`.
         state: an absolute URI that the driver and every executor can reach, for this stream only. Snapshots
             go there.
-        objects: for moving engines, a table or a stream of commands (`upsert`, `remove`).
+        objects: for moving engines, a table or a stream of commands (`upsert`, `remove`, `advance`).
         seq: a unique integer column of every stream, one sequence over all of them.
         shards: the number of shards; by default the number of cores, at most one per shuffle partition. Fixed
             when `state` is created.
