@@ -1,4 +1,4 @@
-"""Shows the doctests of docstrings as code, wherever in the text they stand."""
+"""Shows doctests in docstrings as code, wherever they are in the text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DOCTEST = re.compile(r"(?m)^>>> .*(?:\n(?!\s*$).+)*")
 
 
 class Doctests(griffe.Extension):
-    """Puts fences around every doctest before the docstring is read as Markdown."""
+    """Fences every doctest before the docstring is read as Markdown."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Change the docstring of an object."""

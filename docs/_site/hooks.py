@@ -1,8 +1,8 @@
-"""Pages that MkDocs makes from the product itself, so that they cannot be out of date.
+"""Pages that MkDocs generates from the product itself, so that they are never out of date.
 
 - `reference/http.md` from the OpenAPI description, `reference/commands.md` from the parsers of the command
   line, `reference/metrics.md` from the collectors, `reference/errors.md` from the classes of errors;
-- `project/*.md` are the pages at the top of the repository, with their links turned.
+- `project/*.md` are the pages at the top of the repository, with adjusted links.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BACKTICKED = re.compile(r"``([^`]+)``")
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages that are made."""
+    """Add the generated pages."""
     from mkdocs.structure.files import File  # noqa: PLC0415
 
     made = {
@@ -44,7 +44,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Turn links to the repository's own pages; to other files of it, leave only what they are called."""
+    """Adjust links to pages of the repository; replace links to its other files by their names."""
     path = page.file.src_uri
     home = next(
         (Path(name).parent for name, made in TOP.items() if made == path), Path("docs") / Path(path).parent
@@ -79,8 +79,8 @@ def http() -> str:
     lines = [
         "# HTTP",
         "",
-        "Every call of `rankcast serve`. A running service has the same as `/openapi.json` and `/docs`. "
-        "Examples are in [the guide](../guides/service.md).",
+        "All calls of `rankcast serve`. A running service describes them at `/openapi.json` and `/docs`. "
+        "[The guide](../guides/service.md) has examples.",
         "",
     ]
     for path, calls in told["paths"].items():
@@ -127,7 +127,17 @@ def commands() -> str:
             "",
         ]
         lines += ["```text", parser.format_help().strip(), "```", ""]
+        for child in _children(parser):
+            child.formatter_class = _Wide
+            lines += ["```text", child.format_help().strip(), "```", ""]
     return "\n".join(lines)
+
+
+def _children(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """The parsers of the words that follow a command, such as `rankcast token add`."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield from action.choices.values()
 
 
 class _Wide(argparse.HelpFormatter):
@@ -151,10 +161,10 @@ def metrics() -> str:
     service = Metrics()
     service.watch(Nothing(), Nothing())  # type: ignore[arg-type]
     parts = {
-        "Of the service, at `/metrics`": list(service.registry.collect()),
-        "Of a pipeline, with `--metrics-port`": list(families(Progress())),
+        "The service, at `/metrics`": list(service.registry.collect()),
+        "A pipeline, with `--metrics-port`": list(families(Progress())),
     }
-    lines = ["# Metrics", "", "In the form of Prometheus. Counters end in `_total` there.", ""]
+    lines = ["# Metrics", "", "In the format of Prometheus, where the names of counters end in `_total`.", ""]
     for title, found in parts.items():
         lines += [f"## {title}", "", "| metric | type | meaning |", "| --- | --- | --- |"]
         lines += [f"| `{each.name}` | {each.type} | {each.documentation} |" for each in found]
@@ -164,16 +174,16 @@ def metrics() -> str:
 
 REMEDIES = {
     "RankcastError": "Catch it to catch all of them.",
-    "InputError": "Read the column, the row and what was expected; mend the rows and call again.",
-    "SettingError": "Mend the setting; the text has the nearest known name.",
-    "FunctionError": "Mend the function: it must return one finite number a row, for any distance.",
-    "InterruptedEngineError": "Load the last snapshot. A `Shard` does so by itself.",
-    "NestedCallError": "Call the engine after the call that runs has returned.",
-    "SnapshotError": "Take another copy; a damaged snapshot is never loaded in part.",
+    "InputError": "The text names the column, the row and what was expected; correct the rows, call again.",
+    "SettingError": "Correct the setting; the text suggests the nearest known name.",
+    "FunctionError": "Correct the function: it must return one finite number per row, for any distance.",
+    "InterruptedEngineError": "Load the last snapshot. A `Shard` does so automatically.",
+    "NestedCallError": "Call the engine after the running call has returned.",
+    "SnapshotError": "Use another copy; a damaged snapshot is never loaded in part.",
     "JournalError": "Restore a copy of the directory, or open with `accept_loss=True`.",
-    "ShardError": "Close the other process, or open the directory with the engine it was made for.",
+    "ShardError": "Stop the other process, or open the directory with the engine it was made for.",
     "StaleTokenError": "Ask the shard for its token, and offer the batch after that one.",
-    "ServiceError": "`status`, `column`, `row` and `hint` say what the service refused.",
+    "ServiceError": "Read `status`, `column`, `row` and `hint`: they say what the service refused and why.",
     "MissingExtraError": "Install the extra that the text names.",
 }
 
@@ -185,8 +195,8 @@ def errors() -> str:
     lines = [
         "# Errors",
         "",
-        "Every error says what is wrong, often why (`detail`), and what to do (`hint`): each on a line of "
-        "its own, and as an attribute. A call that raises an `InputError` has changed nothing.",
+        "Every error says what is wrong, often why (`detail`), and what to do (`hint`), each on its own "
+        "line and as an attribute. A call that raises an `InputError` has changed nothing.",
         "",
         "| error | is a | what it means | what to do |",
         "| --- | --- | --- | --- |",
@@ -195,7 +205,7 @@ def errors() -> str:
         bases = ", ".join(f"`{base.__name__}`" for base in cls.__bases__)
         what = " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].split())
         lines.append(f"| `{cls.__name__}` | {bases} | {what} | {REMEDIES[cls.__name__]} |")
-    return "\n".join([*lines, "", "The command `rankcast` prints the same and exits with 2.", ""])
+    return "\n".join([*lines, "", "The command `rankcast` prints the same text and exits with code 2.", ""])
 
 
 def _errors(module: Any) -> Iterator[type[BaseException]]:

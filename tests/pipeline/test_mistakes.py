@@ -407,7 +407,7 @@ def test_the_command_says_one_line(folder: Path, capsys: pytest.CaptureFixture[s
     assert "none.toml: No such file" in capsys.readouterr().err
     assert cli.main(["run", str(bad), "--metrics-port", "-1"]) == 2
     assert cli.main(["run", str(written(folder, GOOD)), "--check"]) == 0
-    assert "in order: RangeTopK" in capsys.readouterr().out
+    assert "valid: RangeTopK" in capsys.readouterr().out
 
 
 def test_a_check_imports_no_spark_and_compiles_nothing(folder: Path) -> None:

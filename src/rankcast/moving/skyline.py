@@ -105,8 +105,10 @@ class MovingSkyline(RoadEngine):
     [{'item': 'Aroma', 'score': 1.0}, {'item': 'Bean', 'score': 9.0}]
     >>> engine.publish({"id": [7], "x": [6], "y": [0]}).select(["op", "item"]).to_pylist()
     [{'op': 'leave', 'item': 'Aroma'}]
-    >>> engine.explain(7, "Aroma")["appears_at"], engine.zones().num_rows
-    ((5.0, 0.0), 1)
+    >>> engine.explain(7, "Aroma")["appears_at"], engine.zones().num_rows, engine.objects().num_rows
+    ((5.0, 0.0), 1, 2)
+    >>> engine.remove(["Bean"])["op"].to_pylist(), len(engine.view(7)["items"])
+    (['leave', 'enter'], 1)
     """
 
     takes_k = False

@@ -339,15 +339,15 @@ def line_of(batch: Batch, progress: Progress) -> str:
 
 HOST = "127.0.0.1"
 _SHARD = {
-    "rows": "rows that a shard was sent",
-    "deltas": "rows that went out, refused ones apart",
+    "rows": "rows sent to a shard",
+    "deltas": "output rows, without refused ones",
     "refused": "rows refused or late",
     "candidates": "candidates that the engine tried",
     "hits": "micro-batches that found the shard on its host",
     "misses": "micro-batches that had to restore the shard",
-    "redos": "micro-batches that an attempt before had already applied",
-    "restore_seconds": "what restoring took",
-    "seconds": "what the shard took",
+    "redos": "micro-batches that an earlier attempt had already applied",
+    "restore_seconds": "time for restoring",
+    "seconds": "time of the shard",
 }
 
 
@@ -389,12 +389,14 @@ def families(told: Progress) -> Iterator[Any]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415
 
     yield CounterMetricFamily("rankcast_batches", "micro-batches", value=told.batches)
-    yield CounterMetricFamily("rankcast_rows", "rows that came in", value=told.rows)
+    yield CounterMetricFamily("rankcast_rows", "input rows", value=told.rows)
     last = told.recent[-1].seconds if told.recent else 0.0
-    yield GaugeMetricFamily("rankcast_batch_seconds", "what the last micro-batch took", value=last)
-    yield GaugeMetricFamily("rankcast_lag_seconds", "how long the rows worked on have waited", value=told.lag)
+    yield GaugeMetricFamily("rankcast_batch_seconds", "time of the last micro-batch", value=last)
+    yield GaugeMetricFamily(
+        "rankcast_lag_seconds", "waiting time of the rows in progress", value=told.lag
+    )
     waiting = GaugeMetricFamily(
-        "rankcast_source_waiting", "what sources have not handed out", labels=["source", "what"]
+        "rankcast_source_waiting", "rows that sources have not delivered yet", labels=["source", "what"]
     )
     for labels, value in told.waiting.items():
         waiting.add_metric(list(labels), value)

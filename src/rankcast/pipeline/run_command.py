@@ -90,7 +90,7 @@ def summary(config: Config) -> str:
     open_ = [name for name, fit in config.fits.items() if fit is None]
     rest = f"; columns of {', '.join(open_)} are checked once Spark has opened them" if open_ else ""
     left = f"; not checked: {'; '.join(config.unchecked)}" if config.unchecked else ""
-    return plain(f"in order: {config.engine.kind}, {sources}, into {config.sink.format}{rest}{left}")
+    return plain(f"valid: {config.engine.kind}, {sources}, into {config.sink.format}{rest}{left}")
 
 
 def _run(config: Config, arguments: argparse.Namespace, signals: Signals) -> None:

@@ -75,15 +75,15 @@ class _Streams(Collector):
 
     def collect(self) -> Iterator[Metric]:
         counters = {
-            "writes": "Writes that were accepted",
+            "writes": "Accepted writes",
             "groups": "Groups of writes, each synced once",
-            "refused": "Calls that were refused",
+            "refused": "Refused calls",
             "told": "Messages to receivers",
-            "dropped": "Receivers that did not keep up",
+            "dropped": "Receivers that fell behind",
         }
         gauges = {
-            "queue": "Calls that wait",
-            "receivers": "Receivers that listen",
+            "queue": "Waiting calls",
+            "receivers": "Connected receivers",
             "sequence": "The number of the last write",
             "log_bytes": "Bytes of the log",
         }
@@ -126,9 +126,9 @@ class _Webhooks(Collector):
     def collect(self) -> Iterator[Metric]:
         labels = ["stream", "webhook"]
         counters = {
-            "delivered": "Messages that were accepted",
-            "failed": "Attempts that were not",
-            "dead": "Messages that were given up",
+            "delivered": "Delivered messages",
+            "failed": "Failed attempts",
+            "dead": "Dead letters: messages given up",
         }
         found = list(self._deliveries.counts.items())
         for name, text in counters.items():
@@ -136,7 +136,7 @@ class _Webhooks(Collector):
             for names, counts in found:
                 counter.add_metric(names, getattr(counts, name))
             yield counter
-        behind = GaugeMetricFamily("rankcast_webhook_behind", "Writes it has not heard of", labels=labels)
+        behind = GaugeMetricFamily("rankcast_webhook_behind", "Writes not yet delivered", labels=labels)
         last = {stream.name: stream.sequence for stream in self._streams.all()}
         for names, counts in found:
             behind.add_metric(names, max(0, last.get(names[0], 0) - counts.reached))

@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--url", default="http://127.0.0.1:8765", help="address of the service")
     parser.add_argument("--every", type=float, default=1.0, metavar="SECONDS", help="refresh interval")
     parser.add_argument("--once", action="store_true", help="print once and exit")
-    parser.epilog = f"A token that may read all streams is taken from the environment: {TOKEN}."
+    parser.epilog = f"Set {TOKEN} to a token that may read all streams, if the service needs one."
     parser.set_defaults(run=run)
 
 
