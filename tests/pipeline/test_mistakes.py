@@ -424,3 +424,24 @@ def test_a_check_imports_no_spark_and_compiles_nothing(folder: Path) -> None:
 def test_places_are_lines_of_the_file() -> None:
     text = 'a = """\n[b]\nc = 1\n"""\n[d]\n"e f" = 1\nd.e = 2\n'
     assert lines_of(text) == {("a",): 1, ("d",): 5, ("d", "e f"): 6, ("d", "d", "e"): 7}
+
+
+ICEBERG = GOOD.replace('format = "results"\npath = "results.parquet"', 'format = "iceberg"\npath = "lists"')
+
+
+OWN = '[spark]\njars.packages = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"\n'
+
+
+@pytest.mark.parametrize("own", ["", OWN])
+def test_iceberg_is_refused_with_the_reason(
+    folder: Path, capsys: pytest.CaptureFixture[str], own: str
+) -> None:
+    """No connector is published for a Spark of our range, so nothing was written for it."""
+    file = folder / "pipeline.toml"
+    file.write_text(f"{ICEBERG}\n{own}")
+    for words in (["run", str(file), "--check"], ["run", str(file)]):
+        assert cli.main(words) != 0
+        told = capsys.readouterr().err
+        assert "there is no connector for iceberg and Spark 4." in told
+        assert "iceberg-spark-runtime-4.1" in told, "what there is"
+        assert 'Use format = "delta"' in told, "what to do"
