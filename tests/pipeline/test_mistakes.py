@@ -424,3 +424,38 @@ def test_a_check_imports_no_spark_and_compiles_nothing(folder: Path) -> None:
 def test_places_are_lines_of_the_file() -> None:
     text = 'a = """\n[b]\nc = 1\n"""\n[d]\n"e f" = 1\nd.e = 2\n'
     assert lines_of(text) == {("a",): 1, ("d",): 5, ("d", "e f"): 6, ("d", "d", "e"): 7}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line", "what"),
+    [
+        (
+            "checkpoint =",
+            'output = "tile"\ncheckpoint =',
+            "1",
+            'output .*"tile".*tiles',
+        ),
+        ("checkpoint =", "shards = 2\ncheckpoint =", "2", "shards is 2, but the tiles are one sequence"),
+        ('by = "price"', 'by = "price"\nmethod = "relax"', "", "output method is .relax., whose receivers"),
+        ('over = "risk"', 'over = ["risk", "z"]\nmethod = "dense"', "", "must know which side"),
+        ('format = "parquet"\npath = "out"', 'format = "console"', "", "but RangeTiles keeps no results"),
+        ('format = "parquet"\npath = "out"', 'format = "delta"\npath = "out"', "", "keeps no results"),
+    ],
+)
+def test_tiles_are_checked_before_spark_starts(
+    before: str, after: str, line: str, what: str, folder: Path
+) -> None:
+    good = GOOD.replace('format = "results"\npath = "results.parquet"', 'format = "parquet"\npath = "out"')
+    tiles = 'output = "tiles"\n' + good
+    config = read(written(folder, tiles))
+    assert config.engine.spec.answer.kind == "tiles"
+    assert config.shards is None
+    base = good if "output" in after else tiles
+    assert re.search(
+        rf"/pipeline.toml:{line or '[0-9]+'}: .*{what}", told(folder, base.replace(before, after))
+    )
+
+
+def test_engines_without_tiles_say_so(folder: Path) -> None:
+    text = 'output = "tiles"\n' + MATCHING.replace('"results"', '"parquet"')
+    assert 'output is "tiles", but RankedMatcher has none' in told(folder, text)
