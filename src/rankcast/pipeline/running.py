@@ -246,6 +246,7 @@ def _query(config: Config, spark: Any, *, once: bool, tell: Tell | None) -> Any:
         seq=SEQ,
         shards=config.shards,
         bad_rows=config.bad_rows,
+        output=config.output,
         score=config.engine.score,
         trace=config.sink.format == QUEUE,
     )
