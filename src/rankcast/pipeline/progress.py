@@ -392,9 +392,7 @@ def families(told: Progress) -> Iterator[Any]:
     yield CounterMetricFamily("rankcast_rows", "input rows", value=told.rows)
     last = told.recent[-1].seconds if told.recent else 0.0
     yield GaugeMetricFamily("rankcast_batch_seconds", "time of the last micro-batch", value=last)
-    yield GaugeMetricFamily(
-        "rankcast_lag_seconds", "waiting time of the rows in progress", value=told.lag
-    )
+    yield GaugeMetricFamily("rankcast_lag_seconds", "waiting time of the rows in progress", value=told.lag)
     waiting = GaugeMetricFamily(
         "rankcast_source_waiting", "rows that sources have not delivered yet", labels=["source", "what"]
     )
