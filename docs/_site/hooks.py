@@ -162,7 +162,8 @@ def settings() -> str:
         "| --- | --- | --- |",
     ]
     for name, field in Settings.model_fields.items():
-        default = f"{field.default:,}" if type(field.default) is int else str(field.default)
+        large = type(field.default) is int and name != "port"
+        default = f"{field.default:,}" if large else "none" if field.default == () else str(field.default)
         lines.append(f"| `{name}` | {default} | {field.description} |")
     return "\n".join([*lines, ""])
 
