@@ -1,7 +1,8 @@
 """Pages that MkDocs generates from the product itself, so that they are never out of date.
 
-- `reference/http.md` from the OpenAPI description, `reference/commands.md` from the parsers of the command
-  line, `reference/metrics.md` from the collectors, `reference/errors.md` from the classes of errors;
+- `reference/http.md` from the OpenAPI description, `reference/settings.md` from the settings of the service,
+  `reference/commands.md` from the parsers of the command line, `reference/metrics.md` from the collectors,
+  `reference/errors.md` from the classes of errors;
 - `project/*.md` are the pages at the top of the repository, with adjusted links.
 """
 
@@ -35,6 +36,7 @@ def on_files(files: Any, config: Any) -> Any:
         "reference/http.md": http(),
         "reference/commands.md": commands(),
         "reference/metrics.md": metrics(),
+        "reference/settings.md": settings(),
         "reference/errors.md": errors(),
         **{page: (ROOT / name).read_text() for name, page in TOP.items()},
     }
@@ -80,35 +82,90 @@ def http() -> str:
         "# HTTP",
         "",
         "All calls of `rankcast serve`. A running service describes them at `/openapi.json` and `/docs`. "
-        "[The guide](../guides/service.md) has examples.",
+        "[The guide](../guides/service.md) has examples. An error is `application/problem+json` with "
+        "`status`, `title`, `detail` and, for bad rows, `column`, `row`, `expected` and `hint`.",
         "",
     ]
     for path, calls in told["paths"].items():
         for method, call in calls.items():
-            lines += [f"## {method.upper()} {path}", "", _sentence(call), ""]
+            lines += [f"## {method.upper()} {path}", "", _sentences(call), ""]
             lines += _parameters(call.get("parameters", []))
-            answers = ", ".join(f"{status} {_first_line(each)}" for status, each in call["responses"].items())
-            lines += [f"Answers: {answers}.", ""]
+            if "requestBody" in call:
+                lines += [f"Body: {_content(call['requestBody'], told)}.", ""]
+            lines += [f"Returns {_returned(call['responses'], told)}.", ""]
     return "\n".join(lines)
 
 
-def _sentence(call: dict[str, Any]) -> str:
-    return str(call.get("description") or call.get("summary") or "")
+def _sentences(call: dict[str, Any]) -> str:
+    return " ".join(call[key] for key in ("summary", "description") if call.get(key))
 
 
-def _first_line(answer: dict[str, Any]) -> str:
-    return str(answer.get("description", "")).splitlines()[0] if answer.get("description") else ""
+def _returned(answers: dict[str, Any], told: dict[str, Any]) -> str:
+    """The codes of success, and what comes with the first of them."""
+    codes = [code for code in answers if code != "default"]
+    content = _content(answers[codes[0]], told)
+    return " or ".join(f"`{code}`" for code in codes) + (f" with {content}" if content else "")
+
+
+def _content(message: dict[str, Any], told: dict[str, Any]) -> str:
+    """The media types of a body, and the fields that it has in JSON."""
+    content = message.get("content", {})
+    kinds = ", ".join(f"`{kind}`" for kind in content)
+    fields = _fields(content.get("application/json", {}).get("schema", {}), told)
+    return f"{kinds}; fields: {fields}" if fields else kinds
+
+
+def _fields(schema: dict[str, Any], told: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        return _fields(told["components"]["schemas"][schema["$ref"].rpartition("/")[2]], told)
+    if "anyOf" in schema:
+        return next(filter(None, (_fields(each, told) for each in schema["anyOf"])), "")
+    needed = schema.get("required", ())
+    names = (f"`{name}`{'' if name in needed else ' (optional)'}" for name in schema.get("properties", {}))
+    return ", ".join(names)
+
+
+PARAMETERS = {
+    "stream": "the name of the stream",
+    "id": "the id of the subscription or object, percent-encoded",
+    "batch": "the number of the batch",
+    "name": "the name of the webhook",
+    "file": "the name of the file",
+    "Idempotency-Key": "any text, new for each write; a repeated write gets its first answer",
+}
 
 
 def _parameters(parameters: list[dict[str, Any]]) -> list[str]:
-    if not parameters:
-        return []
     rows = [
-        f"| `{each['name']}` | {each['in']} | {each.get('description', '').replace('|', '&#124;')} |"
-        for each in parameters
-        if "name" in each
+        f"| `{each['name']}` | {each['in']} | {_meaning(each)} |" for each in parameters if "name" in each
     ]
     return ["| parameter | in | meaning |", "| --- | --- | --- |", *rows, ""] if rows else []
+
+
+def _meaning(parameter: dict[str, Any]) -> str:
+    told = parameter.get("description") or PARAMETERS.get(parameter["name"], "")
+    return str(told).replace("|", "&#124;")
+
+
+def settings() -> str:
+    """Every setting of the service, from the class."""
+    from rankcast.service.settings import Settings  # noqa: PLC0415
+
+    lines = [
+        "# Service settings",
+        "",
+        "Settings of `rankcast serve`: in the file of `--config`, in the environment (`RANKCAST_SERVE_` and "
+        "the name in capitals), or as `--set NAME=VALUE`. Flags override the environment, which overrides "
+        "the file. Sizes are bytes, times are seconds. `rankcast serve --check` prints the values in effect.",
+        "",
+        "| setting | default | meaning |",
+        "| --- | --- | --- |",
+    ]
+    for name, field in Settings.model_fields.items():
+        large = type(field.default) is int and name != "port"
+        default = f"{field.default:,}" if large else "none" if field.default == () else str(field.default)
+        lines.append(f"| `{name}` | {default} | {field.description} |")
+    return "\n".join([*lines, ""])
 
 
 def commands() -> str:

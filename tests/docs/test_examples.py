@@ -23,7 +23,9 @@ LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)|^\[[^\]]+\]: (?!http)([^#\s]+)", 
 
 # Pages of the site that are made when it is built; `make docs` looks at links to them.
 MADE = tuple(
-    f"{up}reference/{name}.md" for up in ("", "../") for name in ("http", "commands", "metrics", "errors")
+    f"{up}reference/{name}.md"
+    for up in ("", "../")
+    for name in ("http", "settings", "commands", "metrics", "errors")
 )
 
 EXAMPLES = [

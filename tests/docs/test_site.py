@@ -16,6 +16,7 @@ import pytest
 from rankcast import errors
 from rankcast.cli import COMMANDS
 from rankcast.service import commands
+from rankcast.service.settings import Settings
 from tests.service.conftest import Running
 
 ROOT = Path(__file__).parent.parent.parent
@@ -65,6 +66,10 @@ def test_every_call_command_and_error_has_its_place() -> None:
         assert f"## {command.method} {command.path}\n" in http, command
     for each in COMMANDS:
         assert f"## rankcast {each.name}\n" in hooks.commands()
+    assert "Publish a batch of events; all are accepted, or none. Needs the scope `publish`." in http
+    assert "fields: `sequence`, `deltas`, `rows` (optional)" in http
+    for name in Settings.model_fields:
+        assert f"\n| `{name}` | " in hooks.settings()
     told = hooks.errors()
     for name, cls in inspect.getmembers(errors, inspect.isclass):
         if issubclass(cls, Exception):

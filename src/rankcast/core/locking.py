@@ -1,15 +1,15 @@
-"""Whose turn it is on an engine: one call at a time, and how far the call at hand has got.
+"""Turns on an engine: one call at a time, and how far the current call has got.
 
-Every public call of an engine takes the engine's lock, readers too. A call first reads and checks; then it
-says `begin`, and from there to its end its change is half done. Whatever exception passes meanwhile leaves
+Every public call of an engine takes the engine's lock, also a read. A call first reads and checks; then it
+calls `begin`, and from there to its end its change is half done. Any exception in that time leaves
 the engine in doubt: no later call touches it. Ctrl-C waits for the end of the call (in a compiled kernel it
-would come out as a SystemError); pressed twice, it breaks in.
+would surface as a SystemError); pressed twice, it interrupts the call.
 
-A call from inside a call, by a function of the user's own that the engine has called, is refused; waiting for
-oneself would take forever. An override may call what it overrides, and other calls before and after.
+A call from inside a call, by a user's function that the engine has called, is refused; it would wait for
+itself for ever. An override may call what it overrides, and other calls before and after.
 
-The lock is taken by `with`, and what a call has to clear at its end is written without a function call,
-because Python delivers interrupts after function calls and jumps back only.
+The lock is taken by `with`, and what a call must clear at its end is written without a function call,
+because Python delivers interrupts only after function calls and backward jumps.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class HeldInterrupt:
-    """A handler of SIGINT that keeps the first one until `release`; a second one goes through at once."""
+    """A handler of SIGINT that holds the first one until `release`; a second one passes immediately."""
 
     def __init__(self, former: Callable[[int, FrameType | None], Any]) -> None:
         self._former = former
@@ -44,7 +44,7 @@ class HeldInterrupt:
 
     @classmethod
     def hold(cls) -> HeldInterrupt | None:
-        """Hold interrupts from now on; None without a handler in Python, and off the main thread."""
+        """Hold interrupts from now on; None without a Python handler, and outside the main thread."""
         former = get_handler(SIGINT)
         if not callable(former) or current_thread() is not main_thread():
             return None
@@ -56,7 +56,7 @@ class HeldInterrupt:
         return held
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Keep an interrupt, or hand the second one on."""
+        """Hold an interrupt, or pass on the second one."""
         if self._pending is None:
             self._pending = number, frame
         else:
@@ -64,7 +64,7 @@ class HeldInterrupt:
             self._former(number, frame)
 
     def release(self) -> None:
-        """Hand on what was kept, to the handler that was there before."""
+        """Pass on a held interrupt to the previous handler."""
         if get_handler(SIGINT) is self:
             set_handler(SIGINT, self._former)
         if self._pending is not None:
@@ -73,7 +73,7 @@ class HeldInterrupt:
 
 
 class Turn:
-    """The lock of an engine, and what the call at hand is doing.
+    """The lock of an engine, and what the current call is doing.
 
     Invariant: without a call inside, `changing` is True exactly if a change was left half done.
     """
@@ -89,7 +89,7 @@ class Turn:
         TURNS.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy of an engine has a turn of its own."""
+        """A copy of an engine has its own turn."""
         return Turn, (
             "it was copied in the middle of a change" if self.changing and not self.reason else self.reason,
         )
@@ -102,7 +102,7 @@ class Turn:
         self.begun += 1
 
     def undo(self) -> None:
-        """What has begun has changed nothing after all."""
+        """The started change has changed nothing after all."""
         self.begun -= 1
         self.changing = False
 
@@ -147,7 +147,7 @@ E = TypeVar("E", bound=HasTurn)
 
 
 def call(method: Callable[Concatenate[E, P], T], *, seals: bool = True) -> Callable[Concatenate[E, P], T]:
-    """Let a method take its turn; one that `seals` is never entered from inside by functions it calls."""
+    """Make a method take its turn; functions called by one that `seals` can never enter the engine."""
 
     @functools.wraps(method)
     def in_turn(self: E, /, *given: P.args, **named: P.kwargs) -> T:
@@ -179,13 +179,13 @@ def call(method: Callable[Concatenate[E, P], T], *, seals: bool = True) -> Calla
 
 
 def inside(method: Callable[P, T]) -> Callable[P, T]:
-    """Let a method take no turn: it only looks, and may be asked where the commands of a batch are made."""
+    """Make a method take no turn: it only looks, and may be called while the commands of a batch are made."""
     vars(method)["inside"] = True
     return method
 
 
 def wrap(cls: type) -> None:
-    """Let the public methods of a class take turns; an override seals nothing, what it calls does."""
+    """Make the public methods of a class take turns; an override seals nothing, what it calls does."""
     for name, method in list(vars(cls).items()):
         if name.startswith("_") or not callable(method) or isinstance(method, type):
             continue
@@ -202,7 +202,7 @@ TURNS: weakref.WeakSet[Turn] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """In a child the thread that was inside an engine is not there: its lock would never be free again."""
+    """In a child process the thread inside an engine does not exist: its lock would never be released."""
     for turn in list(TURNS):
         if turn.owner != get_ident() and turn.lock.locked():
             turn.lock, turn.owner = Lock(), 0

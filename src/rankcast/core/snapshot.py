@@ -1,7 +1,7 @@
 """Named arrays on disk: one directory, a checked header, one raw little-endian file per array.
 
-The functions at the beginning write, make, open and lock files that survive a power cut. A new file is
-durable once its bytes and the entry in its directory are flushed; these are separate calls, so that many
+The functions at the beginning write, create, open and lock files that survive a power cut. A new file is
+durable once its bytes and its directory entry are flushed; these are separate calls, so that many
 files share one flush of their directory.
 
 A snapshot is a directory:
@@ -9,17 +9,17 @@ A snapshot is a directory:
     header.json                  see `render`
     <name>.<generation>.array    the elements, C order
 
-A save writes its array files beside those of the save before, flushes them and the directory to disk, and
-only then replaces `header.json`, which alone says what belongs to the snapshot. So at any instant the
-directory holds the old snapshot or the new one, whole; files that the header does not name are removed at
+A save writes its array files beside those of the previous save, flushes them and the directory to disk, and
+only then replaces `header.json`, which alone defines what belongs to the snapshot. So at any instant the
+directory holds the old snapshot or the new one, complete; files that the header does not name are removed at
 the end.
 
 The first line of the header holds the magic, the format version and the BLAKE2b checksum of the rest; the
 rest is one JSON object: `kind`, `generation`, `header` (the small state, any JSON object) and `arrays`
-(dtype, shape, byte length, checksum and file name of each). `parse` trusts nothing: whatever `render` could
-not have written raises `SnapshotError`, before anything is allocated that the header merely claims.
+(dtype, shape, byte length, checksum and file name of each). `parse` trusts nothing: anything that `render`
+cannot write raises `SnapshotError`, before anything is allocated that the header merely claims.
 
-An array that is read is its file, mapped into memory: it is never larger than the file, whatever the header
+An array is its file, mapped into memory: it is never larger than the file, whatever the header
 says, and bytes that do not fit raise `SnapshotError`. No code is ever loaded from a snapshot.
 
 Cost: writing and verified reading are linear in the bytes, with one pass of BLAKE2b; `verify=False` only
@@ -63,9 +63,9 @@ def write_file(path: Path, data: bytes | memoryview) -> None:
 
 
 def overwrite_file(path: Path, data: bytes) -> None:
-    """Write a whole file over what it held, in memory only: nothing is flushed, and a kill leaves a mixture.
+    """Overwrite a whole file, in memory only: nothing is flushed, and a kill leaves a mixture.
 
-    Emptying a file first makes some file systems flush it when it is closed, which takes milliseconds.
+    Truncating a file first makes some file systems flush it on close, which takes milliseconds.
     """
     descriptor = os.open(path, _WRITE, 0o666)
     try:
@@ -82,7 +82,7 @@ def _write(descriptor: int, data: bytes | memoryview) -> None:
 
 
 def flush(descriptor: int) -> None:
-    """Flush the bytes of a file to disk; of what is known about it, only what reading them back needs."""
+    """Flush the bytes of a file to disk, and only the metadata that reading them needs."""
     getattr(os, "fdatasync", os.fsync)(descriptor)
 
 
@@ -96,7 +96,7 @@ def sync_directory(path: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory and its parents, where they are missing, and flush their entries to disk."""
+    """Create a directory and missing parents, and flush their entries to disk."""
     missing = [directory for directory in (path, *path.parents) if not directory.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for directory in reversed(missing):
@@ -105,7 +105,7 @@ def make_directory(path: Path) -> None:
 
 @contextmanager
 def opened(path: Path | str, *, writable: bool = False) -> Iterator[tuple[int, int]]:
-    """Open a regular file and nothing else: yield its descriptor and its size.
+    """Open only a regular file; yields its descriptor and its size.
 
     Symbolic links are not followed, and a pipe or a device in its place does not block.
     """
@@ -122,7 +122,7 @@ def opened(path: Path | str, *, writable: bool = False) -> Iterator[tuple[int, i
 
 @contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[int]:
-    """Hold the lock of a directory, yield its descriptor; the lock goes with the process, however that ends.
+    """Hold the lock of a directory; yields its descriptor. The lock ends with the process, in any case.
 
     Without `wait`, raises `BlockingIOError` if somebody else holds it.
     """
@@ -155,7 +155,7 @@ _TOO_LARGE = 1 << 62
 
 @dataclass(frozen=True)
 class Entry:
-    """What the header says of one array."""
+    """What the header says about one array."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -185,7 +185,7 @@ def file_name(name: str, generation: int) -> str:
 
 
 def generation_of(file: str) -> int | None:
-    """The generation that a file name tells, or None if it cannot be the file of an array."""
+    """The generation in a file name, or None if it is not the file of an array."""
     match = _FILE.fullmatch(file)
     return int(match["generation"]) if match and _is_name(match["name"]) else None
 
@@ -252,7 +252,7 @@ def _manifest(fields: Json) -> Manifest:
 
 
 def _entry(name: str, fields: Json) -> Entry:
-    """Check what the parsed JSON says of one array."""
+    """Check what the parsed JSON says about one array."""
     if not isinstance(fields, dict) or set(fields) != {"dtype", "shape", "bytes", "blake2b", "file"}:
         _damaged(f'array "{name}" is not described')
     dtype, shape, size = fields["dtype"], fields["shape"], fields["bytes"]
@@ -282,7 +282,7 @@ def _is_name(name: str) -> bool:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Refuse names that could leave the directory or fall together on some file system."""
+    """Refuse names that could leave the directory or collide on some file system."""
     seen: set[str] = set()
     for name in names:
         if not _is_name(name):
@@ -309,7 +309,7 @@ _ATTEMPTS = 16
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A snapshot that was read: what kind of thing it is, its small state, its arrays."""
+    """A snapshot that was read: its kind, its small state, its arrays."""
 
     kind: str
     header: dict[str, Json]
@@ -323,7 +323,7 @@ def write(
     header: Mapping[str, Json],
     arrays: Mapping[str, NDArray[Any]],
 ) -> None:
-    """Save under `path`, atomically and durably; a snapshot that is there already is replaced.
+    """Save to `path`, atomically and durably; replaces an existing snapshot.
 
     When it returns, the new snapshot survives a power cut. When it raises, or the process is killed at any
     instruction, the old snapshot or the new one is there. Writers of one path wait for each other.
@@ -417,7 +417,7 @@ def _is_array_file(name: str) -> bool:
 
 
 def _prepare(root: Path) -> None:
-    """Make the directory, unless it is there; refuse one that holds anything but (parts of) a snapshot."""
+    """Create the directory if missing; refuse one that contains anything but (parts of) a snapshot."""
     if root.exists() and not root.is_dir():
         raise SnapshotError(f"{root} is not a directory")
     make_directory(root)
@@ -434,7 +434,7 @@ def _prepare(root: Path) -> None:
 
 
 def _write_array(file: Path, array: NDArray[Any]) -> Entry:
-    """Write one array, flush it to disk and say what was written."""
+    """Write one array, flush it to disk and describe what was written."""
     dtype = array.dtype.newbyteorder("<")
     if dtype.str not in DTYPES:
         raise SnapshotError(

@@ -1,15 +1,15 @@
-"""An engine describes itself: what goes in, what comes out, how it is divided, how it is made from settings.
+"""An engine describes itself: inputs, answers, how it is divided, how it is made from settings.
 
 Each engine class has a `Spec` as its attribute `spec`. Whatever runs engines (Spark, shards, pipelines, the
-laws) reads it and knows no engine by name. What depends on the settings is asked of an engine: `Engine.reads`
-(the columns of a call) and `Engine.late` (rows that come too late).
+laws) reads it and knows no engine by name. What depends on the settings is a method of the engine:
+`Engine.reads` (the columns of a call) and `Engine.late` (rows that come too late).
 
-Shards of an engine each get all rows of some inputs and a part of the others (`Input.divided`), and their
-answers are joined by union: no two shards answer for the same subscription (of matches: for the same event).
+Each shard of an engine gets all rows of some inputs and a part of the others (`Input.divided`). The output is
+the union of their answers: no two shards answer for the same subscription (of matches: for the same event).
 
-Engines have names: those of the package that of their class, all others `module:Class`, which is imported
-wherever it is needed, by `load`: what nobody asked for is never imported. `register` adds a class of one's
-own to the names that this process knows.
+Engines have names: those of the package that of their class, all others `module:Class`, which `load` imports
+where it is needed; nothing else is imported. `register` adds your own class
+to the names that this process knows.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class Input:
 
     Attributes:
         name: `subscriptions`, `objects` or `events`.
-        calls: the calls its rows stand for; the first is what a row without a command means.
+        calls: the calls its rows stand for; the first is the meaning of a row without a command.
         divided: whether each row goes to one shard; otherwise every shard gets all rows.
         column: the output column that names its rows when they are refused.
         early: whether its rows of a batch are applied before those of other inputs. For objects of moving
             queries that changes no result, and lets all shards cut them into the same calls, whatever else
-            they are sent; so all of them agree on which objects have changed.
-        lasting: whether answers to later rows reflect its rows; nothing stays of events that are matched.
-        ids_of: the input whose ids its rows have, if they have not their own.
+            they get; so all shards agree on which objects have changed.
+        lasting: whether answers to later rows reflect its rows; matched events leave nothing behind.
+        ids_of: the input whose ids its rows have, if they do not have their own.
     """
 
     name: str
@@ -73,12 +73,12 @@ def no_numbers(settings: Settings) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a batch is answered with.
+    """The answer to a batch.
 
     Attributes:
         kind: `deltas` of results that are kept; `matches` of events, each answered by itself and not kept;
             `actions` of a router; `tiles`, messages for gateways, one sequence over all batches.
-        item: the column that holds the ids that are not those of subscriptions.
+        item: the column of the ids that are not those of subscriptions.
         source: the input that has these ids.
         numbers: by settings, further columns of numbers: those of tiles.
     """
@@ -101,20 +101,20 @@ class Undivided:
 
 @dataclass(frozen=True)
 class Setting:
-    """How a setting is written in a file, where that is not as in Python.
+    """How a setting is written in a file, if that differs from Python.
 
     Attributes:
-        default: what it is in a file that does not say, if that differs from Python's default.
-        duration: whether a text is a span of time.
-        changeable: whether an engine that holds rows may go on with another value, by the one it has and the
-            other, as its state has them; None: never.
-        function: whether a text is a function of one's own, `module:name`.
-        choices: gives, by name, what makes the setting out of a table `{ name = ..., ... }` ...
-        arguments: ... whose first one, if there is one, is passed by place, and the others by name.
-        documents: makes the setting out of a Parquet file, `{ path = ... }`, and all settings of the file ...
-        column: ... that has this column, by those settings.
+        default: its default in a file, if that differs from Python's.
+        duration: whether a text is a time span.
+        changeable: whether an engine that holds rows may continue with another value, given the current and
+            the new one, as its state has them; None: never.
+        function: whether a text is a user's function, `module:name`.
+        choices: by name, what makes the setting from a table `{ name = ..., ... }` ...
+        arguments: ... whose first argument, if there is one, is positional, and the others are keywords.
+        documents: makes the setting from a Parquet file, `{ path = ... }`, and all settings of the file ...
+        column: ... which has this column, by those settings.
         tables: names of Parquet files, `{ edges = ..., nodes = ... }`, beside `arguments`, ...
-        joined: ... out of which, tables and then arguments by name, this makes the setting.
+        joined: ... from which, tables and then keyword arguments, this makes the setting.
     """
 
     default: Any = UNSET
@@ -131,13 +131,13 @@ class Setting:
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the user's own that an engine calls, and that no state can hold.
+    """A user's function that an engine calls, and that no state can hold.
 
     Attributes:
-        setting: the setting that it is given as, also to `restore`.
+        setting: the setting for it, also of `restore`.
         held: the function of an engine as it was set, None if it needs none.
-        described: what a state says of one, to see whether two are alike; None is never passed.
-        bound: one as shards use it, which must agree on what is refused.
+        described: what a state says about one, to compare two; never called with None.
+        bound: its form for shards, which must agree on what is refused.
         plain: the Python function inside, which has a name.
         otherwise: what an engine without one has, in words.
     """
@@ -151,20 +151,20 @@ class Function:
 
 
 class Tiler(Protocol):
-    """Makes messages for receivers that keep lists of their own, beside an engine and apart from it.
+    """Makes messages for receivers that keep their own lists, beside an engine and independent of it.
 
-    It is made from an engine, and from then on given the batches that the engine is given. What it makes of
-    them are messages as `rankcast.Gateway` takes them.
+    It is made from an engine, and from then on gets the same batches as the engine. It turns them into
+    messages for `rankcast.Gateway`.
     """
 
     def apply(self, commands: Iterable[tuple[str, Any]]) -> pa.Table:
         """The messages of a batch, in sending order."""
 
     def lists(self, rows: list[dict[str, Any]]) -> pa.Table:
-        """The current lists of subscriptions that nobody has registered.
+        """The current lists of unregistered subscriptions.
 
         Raises:
-            InputError: rows are wrong, or the settings are such that there are no tiles.
+            InputError: rows are wrong, or there are no tiles with these settings.
         """
 
 
@@ -175,20 +175,20 @@ def no_axes(settings: Settings) -> Axes:
 
 @dataclass(frozen=True)
 class Spec:
-    """What anybody needs to know of an engine class.
+    """The description of an engine class.
 
     Attributes:
-        inputs: in the order in which they are applied at the same place of a sequence.
-        answer: what comes out.
+        inputs: in the order in which they are applied at the same position of a sequence.
+        answer: the output.
         undivided: why it cannot be divided over shards; None: it can.
-        axes: by settings, the columns that say where a subscription is, if a table of them may be divided by
+        axes: by settings, the columns with the place of a subscription, if a table of them may be divided by
             place; otherwise they are divided by a hash of their ids.
         settings: those that files write differently.
-        function: a function of the user's own.
+        function: a user's function.
         title: what it is for, in a few words.
         copying: as `module:name`, what gives new rows of an engine the values of subscriptions of another;
             None: they are columns of its slots, and copied one by one.
-        tiler: makes messages for gateways, from an engine as it is; None: there are no such messages. With a
+        tiler: makes messages for gateways, from an engine; None: there are no such messages. With a
             second argument, `"sparse"`, those that the engine's own subscriptions need.
         tiles: as `module:Class`, the engine that answers batches with such messages itself; it is made with
             the same settings.
@@ -216,21 +216,21 @@ class Spec:
 
 
 class Reading(NamedTuple):
-    """The columns that a call takes, and what errors call its rows."""
+    """The columns that a call takes, and how errors name its rows."""
 
     form: Form
     where: str
 
 
 class Clock(NamedTuple):
-    """The time that an engine is at, and when something leaves it next by itself: nanoseconds since 1970."""
+    """The time of an engine, and when the next item leaves by itself: nanoseconds since 1970."""
 
     now: int
     due: int
 
 
 class Late(NamedTuple):
-    """Rows of a call that come too late to count, and what is to be said of them."""
+    """Rows of a call that come too late to count, and the message about them."""
 
     rows: list[int]
     reason: InputError
@@ -255,9 +255,9 @@ _REGISTERED: dict[str, type[Engine]] = {}
 
 
 def register(cls: type[Engine]) -> type[Engine]:
-    """Let this process know an engine class by its plain name; may be used as a decorator.
+    """Make an engine class known in this process by its plain name; may be used as a decorator.
 
-    Other processes find it as `module:Class` all the same.
+    Other processes still find it as `module:Class`.
     """
     known = _HOMES.get(cls.__name__)
     if known is not None and known != _home_of(cls):
@@ -267,12 +267,12 @@ def register(cls: type[Engine]) -> type[Engine]:
 
 
 def known_names() -> tuple[str, ...]:
-    """The names of all engines of the package, and of those that were registered."""
+    """The names of all engines of the package, and of registered ones."""
     return (*_HOMES, *(name for name in _REGISTERED if name not in _HOMES))
 
 
 def known_types() -> Iterator[type[Engine]]:
-    """All engines of the package, and those that were registered."""
+    """All engines of the package, and registered ones."""
     return map(engine_type, known_names())
 
 
@@ -280,7 +280,7 @@ def engine_type(name: str) -> type[Engine]:
     """The class of an engine by its name; `module:Class` is imported.
 
     Raises:
-        InputError: there is none, or it is no engine.
+        InputError: it does not exist, or is not an engine.
     """
     if name in _REGISTERED:
         return _REGISTERED[name]
@@ -297,7 +297,7 @@ def name_of(cls: type[Engine]) -> str:
     """The name by which any process finds an engine class.
 
     Raises:
-        InputError: it is no engine, or no other process can import it.
+        InputError: it is not an engine, or no other process can import it.
     """
     if not isinstance(getattr(cls, "spec", None), Spec):
         raise InputError(f"engine is {cls.__name__}", expected=f"one of: {', '.join(known_names())}")
@@ -358,7 +358,7 @@ def any_other(before: Any, after: Any) -> bool:
 
 
 def larger(before: Any, after: Any) -> bool:
-    """A setting that may grow: a number, or a span of time as a state has it."""
+    """A setting that may grow: a number, or a time span as a state has it."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         return before.keys() == after.keys() and all(before[name] < after[name] for name in before)
     return isinstance(before, int | float) and isinstance(after, int | float) and before < after
@@ -371,7 +371,7 @@ def changed_settings(cls: type[Engine], before: Settings, after: Settings) -> tu
     """The settings in which two engines of a class differ, as their states have them.
 
     Raises:
-        SettingError: an engine that holds rows cannot go on with one of them changed.
+        SettingError: an engine that holds rows cannot continue with such a change.
     """
     changed = tuple(
         name for name in sorted({*before, *after}) if before.get(name, UNSET) != after.get(name, UNSET)
@@ -425,7 +425,7 @@ def resolve(reference: str, what: str) -> Any:
 
 
 def given_of(cls: type[Engine], reference: str | None) -> dict[str, Any]:
-    """What an engine must be given beside its state, for a function of the user's own found by name."""
+    """What an engine needs besides its state: a user's function, found by name."""
     function = cls.spec.function
     if reference is None or function is None:
         return {}

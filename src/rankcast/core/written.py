@@ -1,4 +1,4 @@
-"""An engine as a line of Python: what `repr` shows, to be read and to be pasted."""
+"""An engine as a line of Python: what `repr` shows, to read and to paste."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ ALWAYS = ("over", "by", "k")  # shown also where they are the defaults
 def call(engine: Any, settings: Mapping[str, Any]) -> str:
     """The call that makes an empty engine with these settings, which are those that its state holds.
 
-    Settings that are the defaults are left out. What cannot be written down (a function, a vocabulary, a
-    graph of roads: a state has a name or a digest of it) stands there by the name of its setting.
+    Defaults are left out. What cannot be written (a function, a vocabulary, a
+    graph of roads: a state has only its name or digest) appears as the name of its setting.
     """
     known = inspect.signature(type(engine)).parameters
     shown = []
@@ -33,7 +33,7 @@ def counts(**numbers: int) -> str:
 
 
 def _is_default(value: Any, default: Any) -> bool:
-    """Whether a setting, as a state holds it, is what it is anyway."""
+    """Whether a setting, as a state holds it, is the default."""
     if value in ({}, []):
         return True
     if isinstance(value, Mapping):  # one for all attributes, as `prefer` of a skyline

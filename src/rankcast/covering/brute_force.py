@@ -124,10 +124,10 @@ class Scan:
         return self
 
     def check_restored(self, subs: Subscriptions) -> None:
-        """Nothing is kept that could be wrong."""
+        """There is no state that could be wrong."""
 
     def complete(self, subs: Subscriptions) -> None:
-        """Nothing is kept that could be missing."""
+        """There is no state that could be missing."""
 
     def _exposed(self, subs: Subscriptions, held: Memberships, lost: Boxes, moved: Rows) -> tuple[Rows, int]:
         """Covered rows that nothing covers: of those that moved, and those that lay in a lost box.

@@ -241,7 +241,7 @@ class IndexedGraph(Relations):
         return {}, arrays
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
+        """Take over what `state` returned."""
         for name, index in (("front", self.front), ("back", self.back)):
             prefix = f"{name}."
             mine = {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
@@ -255,14 +255,14 @@ class IndexedGraph(Relations):
         """The forms of the arrays beside those of the indexes."""
 
     def check_restored(self, subs: Subscriptions) -> None:
-        """Refuse a state from a snapshot that is not that of the owner's rows; see `integrity`."""
+        """Refuse a state from a snapshot that does not belong to the owner's rows; see `integrity`."""
         self.complete(subs)
         self.front.check_restored(subs, subs.status >= FORWARDED, "front")
         covered = subs.status == COVERED
         self.back.check_restored(subs, covered if self._both else np.zeros_like(covered), "back")
 
     def complete(self, subs: Subscriptions) -> None:
-        """Make indexes anew that a former version has written."""
+        """Rebuild indexes that a former version has written."""
         self.front.complete(subs, subs.status >= FORWARDED)
         if self._both:
             self.back.complete(subs, subs.status == COVERED)
@@ -280,8 +280,8 @@ class RelationGraph(IndexedGraph):
     """G_k: each covered row remembers up to k rows that cover it.
 
     Rows are those of the owner, who passes their boxes and status with every call; the graph sets the status.
-    Memory: 4 bytes a row (k > 1: 8), 16 k bytes a covered row, and the indexes (see `ContainmentIndex`), over
-    forwarded rows only if k is 1.
+    Memory: 4 bytes per row (k > 1: 8), 16 k bytes a covered row, and the indexes (see `ContainmentIndex`),
+    over forwarded rows only if k is 1.
     """
 
     _subscribe = staticmethod(relation.subscribe)
@@ -300,7 +300,7 @@ class RelationGraph(IndexedGraph):
         )
 
     def follow(self, subs: Subscriptions, removals: Bools, rows: Rows) -> SequenceOutcome:
-        """Follow commands in turn, in one call of a kernel as long as nobody must make room."""
+        """Follow commands in turn, in one call of a kernel as long as there is room."""
         self.reserve(subs.status.size)
         actions, totals = np.empty((rows.size + 16, 3), np.int32), np.zeros(4, np.int64)
         done = count = 0
@@ -386,7 +386,7 @@ class RelationGraph(IndexedGraph):
         return header, {**arrays, **mine, **({"block": self._block} if self._k > 1 else {})}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
+        """Take over what `state` returned."""
         super().restore(header, arrays)
         self._edge, self._first, self._meta = (np.array(arrays[name]) for name in ("edge", "first", "blocks"))
         self._block = np.array(arrays["block"]) if self._k > 1 else self._first
@@ -398,7 +398,7 @@ class RelationGraph(IndexedGraph):
         return {**own, **({"block": integrity.like(self._block)} if self._k > 1 else {})}
 
     def check_restored(self, subs: Subscriptions) -> None:
-        """Refuse a state from a snapshot that is not that of the owner's rows; see `integrity`."""
+        """Refuse a state from a snapshot that does not belong to the owner's rows; see `integrity`."""
         super().check_restored(subs)
         edge, first, block, meta, k = self._own()
         integrity.need(first.size == block.size, "block", f"has not {first.size} entries")

@@ -50,8 +50,8 @@ class ContainmentIndex:
       the index must be prepared.
     - Snapshots: `state`, `restore`, `check_restored`.
 
-    Memory: 8 bytes for each eight attributes and 4 bytes a slot, 64 slots a bucket, buckets about two thirds
-    full, and 16 bytes an attribute for each of their nodes; 4 bytes for each row number.
+    Memory: 8 bytes for each eight attributes and 4 bytes per slot, 64 slots a bucket, buckets about two
+    thirds full, and 16 bytes an attribute for each of their nodes; 4 bytes for each row number.
     """
 
     def __init__(self, kind: str, attributes: int) -> None:
@@ -91,7 +91,7 @@ class ContainmentIndex:
         return {}, self.index._asdict()
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> ContainmentIndex:
-        """Take over a state that `state` gave; of one that has codes alone, only that it was there."""
+        """Take over what `state` returned; of one that has codes alone, only that it was there."""
         if "where" not in arrays:
             self._outdated = True
             return self
@@ -117,14 +117,14 @@ class ContainmentIndex:
         return bool(meta[RECODED] < meta[BUCKET_USED] or (used[:, CUT] == meta[GENERATION]).all())
 
     def check_restored(self, subs: Subscriptions, wanted: Bools, name: str) -> None:
-        """Refuse an index from a snapshot that does not hang together or hold just the `wanted` rows."""
+        """Refuse an index from a snapshot that is inconsistent or does not hold just the `wanted` rows."""
         integrity.no_nan(self.index.cuts, f"{name}.cuts")
         fits = kdtree.fits if self._kind == KDTREE else zcurve.fits
         held = fits(self.index, subs, wanted) and hot_fits(self.index, subs, wanted)
         integrity.need(held, f"{name}.row", "does not hold the boxes it should")
 
     def complete(self, subs: Subscriptions, wanted: Bools) -> None:
-        """Make the index anew from the `wanted` rows, if a former version has written it."""
+        """Rebuild the index from the `wanted` rows, if a former version has written it."""
         if self._outdated:
             self.insert_rows(subs, np.flatnonzero(wanted).astype(np.int32))
             self._outdated = False

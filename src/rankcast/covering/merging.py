@@ -72,7 +72,7 @@ class Hull(NamedTuple):
     fill: float
 
     def copied(self) -> Hull:
-        """The hull as it is now."""
+        """The hull in its current form."""
         return Hull(self.lo.copy(), self.hi.copy(), self.entries.copy(), self.fill)
 
     def same(self, other: Hull) -> bool:
@@ -307,7 +307,7 @@ class Merging:
         return {"false_traffic": self.false_traffic}, arrays
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave; `complete` makes groups of it."""
+        """Take over what `state` returned; `complete` makes groups of it."""
         self.false_traffic = integrity.whole(header, "false_traffic")
         groups = len(arrays["leader"]) if "leader" in arrays and arrays["leader"].ndim else 0
         whole, share = np.dtype(np.int32), np.dtype(np.float64)

@@ -36,17 +36,17 @@ _BY_BLOCK = ("low", "high", "weight", "top", "link", "size", "height", "parent")
 class BoxTreeIndex(KernelIndex):
     """The best boxes for an event.
 
-    - Changing: `insert`, `remove`, `rescore`; rows are the caller's, and so are the columns by row.
+    - Changing: `insert`, `remove`, `rescore`; the caller owns the rows and the columns by row.
     - Searching: `search`.
     - Snapshots: `state`, `restore`, `check_restored`.
 
     With `combine` ("sum" or "max") matching is relaxed: rows have weights, and their best possible score.
 
-    Layers are laid out anew where one has grown to twice its size, together with those above it; everything,
-    with new codes, where the number of rows has doubled or halved, or where values have moved: half as many
-    rows as there are have come with ends beyond those that codes were made for (`outside`).
-    Cost: O(log n) amortised a change.
-    Memory: 4 d + 16 bytes a row (one dimension: 24), an eighth to a half more for blocks that are not full;
+    A layer that has grown to twice its size is rebuilt together with those above it. Everything is rebuilt,
+    with new codes, when the number of rows has doubled or halved, or when values have drifted: half as many
+    rows as there are have arrived with ends beyond those that codes were made for (`outside`).
+    Cost: O(log n) amortised per change.
+    Memory: 4 d + 16 bytes per row (one dimension: 24), an eighth to a half more for blocks that are not full;
     with weights 4 d more.
     """
 
@@ -75,13 +75,13 @@ class BoxTreeIndex(KernelIndex):
             self._edit(box_edit.insert, columns, rows)
 
     def remove(self, columns: Columns, rows: Rows) -> None:
-        """Take present rows out."""
+        """Remove present rows."""
         box_edit.remove(self.tree, rows)
         if self.tree.meta[BUILT] > max(SMALL, 2 * len(self)):
             self._rebuild(columns, self.present())
 
     def rescore(self, columns: Columns, rows: Rows) -> None:
-        """Follow scores or weights that have changed."""
+        """Update after scores or weights have changed."""
         self._edit(box_edit.rescore, columns, rows)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -89,7 +89,7 @@ class BoxTreeIndex(KernelIndex):
         return {"outside": self._outside}, dict(self.tree._asdict())
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
+        """Take over what `state` returned."""
         mine = self.tree._asdict()
         blocks = len(arrays["size"]) if "size" in arrays and arrays["size"].ndim else 0
         lengths = {name: blocks if name in _BY_BLOCK else len(array) for name, array in mine.items()}
@@ -100,7 +100,7 @@ class BoxTreeIndex(KernelIndex):
         return self
 
     def check_restored(self, columns: Columns, wanted: Bools) -> None:
-        """Refuse a tree from a snapshot that does not hang together or hold just the `wanted` rows."""
+        """Refuse a tree from a snapshot that is inconsistent or does not hold exactly the `wanted` rows."""
         check_cuts(self.tree.cuts)
         integrity.need(
             box_tree.fits(self.tree, columns, wanted), "link", "does not lead to the boxes it should"
@@ -153,7 +153,7 @@ class BoxTreeIndex(KernelIndex):
     # Growing and laying out anew
 
     def _edit(self, kernel: Any, columns: Columns, rows: Rows) -> None:
-        """Run an editing kernel to its end, giving it room where it stops for that."""
+        """Run an editing kernel to its end, making room where it stops for that."""
         place = 0
         while place < rows.size:
             self._reserve_blocks(16)
@@ -162,7 +162,7 @@ class BoxTreeIndex(KernelIndex):
                 self._relayer(columns, overfull)
 
     def _relayer(self, columns: Columns, last: int) -> None:
-        """Distribute the rows of the layers 0 to `last` anew, over more layers if they are too many."""
+        """Redistribute the rows of the layers 0 to `last`, over more layers if there are too many."""
         rows, room = np.cumsum(self.tree.members), np.cumsum(SIZES)
         while last < self.tree.meta[LAYERS] and rows[last] > room[last]:
             last += 1
@@ -186,7 +186,7 @@ class BoxTreeIndex(KernelIndex):
         self.tree.floor[max(layer - 1, 0)] = floor
 
     def _rebuild(self, columns: Columns, rows: Rows) -> None:
-        """Lay out everything anew, with new codes."""
+        """Rebuild everything, with new codes."""
         old = self.tree
         dimensions, weights = old.low.shape[1], old.weight.shape[1]
         blocks = box_edit.blocks_for(rows.size) + 12 * MOST_LAYERS
@@ -199,7 +199,7 @@ class BoxTreeIndex(KernelIndex):
         self._lay(columns, rows, -np.inf)
 
     def present(self) -> Rows:
-        """The rows that are there, in ascending order."""
+        """The present rows, in ascending order."""
         return np.flatnonzero(self.tree.place >= 0).astype(np.int32)
 
     def _reserve_rows(self, rows: int) -> None:
@@ -224,8 +224,8 @@ MARGIN = 16  # one in so many cuts lies before all ends, and as many behind them
 def quantiles(lo: Floats, hi: Floats, number: int) -> Floats:
     """So many cuts in each dimension, (d, number): quantiles of the finite ends, and some on either side.
 
-    Values move: those of rows to come may lie beyond all that are there. Half of the margin divides evenly
-    what is as near as the ends are wide, the other half doubles its way out.
+    Values drift: those of future rows may lie beyond all current ones. Half of the margin divides
+    evenly a stretch as wide as the ends, the other half doubles outwards.
     """
     margin = number // MARGIN
     widths = np.concatenate([np.ones(margin // 2), 2.0 ** np.arange(1, margin - margin // 2 + 1)])

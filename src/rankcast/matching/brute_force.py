@@ -1,4 +1,4 @@
-"""Ranked matching by looking at every subscription for every event."""
+"""Ranked matching by comparing every subscription with every event."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ def _normal(value: float, error: float, lo: float, hi: float) -> float:
 
 
 def combined(weights: Floats, combine: Combine) -> Floats:
-    """The sum or the maximum of each row of weights (n, d), or what a function makes of it.
+    """The sum or the maximum of each row of weights (n, d), or the result of a function.
 
-    The sum is taken attribute by attribute, in their order, from 0; so equal weights are equal sums on any
-    way to compute them.
+    The sum is computed attribute by attribute, in their order, from 0; so equal weights give equal sums
+    however they are computed.
     """
     if not isinstance(combine, str):
         if not len(weights):
@@ -121,7 +121,7 @@ def weigh(boxes: Boxes, weights: Floats, below: Floats, above: Floats, combine: 
 
 
 def ranked(score: Floats, matches: Bools, label: Ints) -> Rows:
-    """The places of all matches, best score first, ties by the smaller label. O(n log n)."""
+    """The positions of all matches, best score first, ties by the smaller label. O(n log n)."""
     places = np.flatnonzero(matches)
     return places[np.lexsort((label[places], -score[places]))].astype(np.int32)
 
@@ -146,7 +146,7 @@ class Scan:
         wants: Wants | None = None,
         event: int = 0,
     ) -> tuple[Rows, Floats]:
-        """The places in `rows` of all that an event is told of, best first, and the score of each row."""
+        """The positions in `rows` of all matches of an event, best first, and the score of each row."""
         boxes = Boxes(columns.lo[rows], columns.hi[rows])
         if wants is not None:
             return self._wanted(columns, rows, boxes, below, above, wants, event)
@@ -167,7 +167,7 @@ class Scan:
         wants: Wants,
         event: int,
     ) -> tuple[Rows, Floats]:
-        """As `rank`, for what is wanted beside boxes."""
+        """As `rank`, for conditions besides boxes."""
         share = shares(boxes, rows, below, above, wants, event)
         with np.errstate(over="ignore"):
             if self._combine is None:
@@ -195,7 +195,7 @@ class Scan:
         threads: int = 1,
         wants: Wants | None = None,
     ) -> Found:
-        """The k best for each event. O(n log n) an event, on one core."""
+        """The k best for each event. O(n log n) per event, on one core."""
         live, count = self._slots.live(), np.zeros(len(below), np.int64)
         row, scores = [live[:0]], [np.empty(0)]
         for event in range(len(below)):
@@ -221,11 +221,11 @@ class Scan:
         return self
 
     def check_restored(self, columns: Columns, wanted: Bools) -> None:
-        """Nothing is kept that could be wrong."""
+        """There is no state that could be wrong."""
 
 
 def _together(places: Rows, rows: Rows, wants: Wants) -> Rows:
-    """The places of those that may stand together: the best of a name, the best few of an owner."""
+    """The positions of the rows that may be listed together: the best of a name, the best few of an owner."""
     if not wants.name.size and not wants.owner.size:
         return places
     names, owners, kept = set[int](), dict[int, int](), []

@@ -1,9 +1,9 @@
-"""Events of `RankedMatcher`: from rows to what they reach (`Spans`) and what they want (`Wants`).
+"""Events of `RankedMatcher`: from rows to their extent (`Spans`) and their wishes (`Wants`).
 
-An attribute of an event is a value, an interval, or unknown; a category is the code of its value. What an
-event wants beside its attributes stands in columns that may be absent: how many (`k`), the least score
-(`min_score`), what it does not want (`exclude`), a factor (`boost`), errors of its values. Where nothing is
-asked, and no subscription asks for more than a box says, there are no `Wants`, and boxes alone decide.
+An attribute of an event is a value, an interval, or unknown; a category is the code of its value. An event
+may carry wishes in optional columns: how many matches (`k`), the least score
+(`min_score`), what it does not want (`exclude`), a factor (`boost`), errors of its values. If there are no
+wishes, and no subscription has conditions besides its box, there are no `Wants`, and boxes alone decide.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ NO_ROWS, NO_LONGS = np.empty(0, np.int32), np.empty(0, np.int64)
 
 
 class Spans(NamedTuple):
-    """What events reach: from `above` to `below`, both (n, d).
+    """The extent of events: from `above` to `below`, both (n, d).
 
-    Both are the value of a point. Of an interval they are its lower and its upper end, an end that is not
-    given being no bound. An unknown value reaches from +inf to -inf: it meets only what has no bounds. An
+    For a point both are its value. For an interval they are its lower and its upper end; a missing
+    end means no bound. An unknown value reaches from +inf to -inf: it meets only what has no bounds. An
     uncertain value reaches as far as its error.
     """
 
@@ -41,7 +41,7 @@ class Spans(NamedTuple):
 
 
 def _ends(name: str, over: frozenset[str]) -> list[str]:
-    """The columns of an attribute's ends; none if one of them is an attribute itself."""
+    """The columns of an attribute's ends; none if one of them is itself an attribute."""
     ends = [f"{name}_lo", f"{name}_hi"]
     return [] if over.intersection(ends) else ends
 
@@ -52,11 +52,11 @@ class EventReader:
     Args:
         over: the attributes.
         sets: which of them are categories, and their codes.
-        k: how many an event wants that does not say.
+        k: how many matches an event gets by default.
         relaxed: whether factors by category multiply weights, not the score.
-        per_owner: how many of one owner an event wants, if that is limited.
-        overlap: how an interval must lie to meet another.
-        errors: how values are distributed that have an error, None if none has.
+        per_owner: the most matches of one owner, if limited.
+        overlap: how an interval must relate to another to match it.
+        errors: the distribution of values with an error, None if none has.
         boosts: by category attribute, the factor of each value.
     """
 
@@ -89,7 +89,7 @@ class EventReader:
         self._wished = frozenset(column.name for column in self._wishes())
 
     def boosts(self) -> dict[str, list[list[Any]]]:
-        """The factors by category as a snapshot holds them."""
+        """The factors by category in the form of a snapshot."""
         return {name: factors.pairs for name, factors in self._boosts.items()}
 
     def _boosted(self, boosts: Any) -> Iterator[tuple[str, Any]]:
@@ -114,7 +114,7 @@ class EventReader:
         return found + self._wishes()
 
     def _wishes(self) -> list[Column]:
-        """What an event may want; a column of an attribute that has such a name is the attribute's."""
+        """The wish columns; if an attribute has such a name, the column belongs to the attribute."""
         numbers = ["min_score", "boost"]
         if self._errors is not None:
             numbers += [f"{name}_error" for name in self._over if name not in self._categories]
@@ -129,7 +129,7 @@ class EventReader:
     # Reading
 
     def one(self, event: Any, extra: str) -> Batch:
-        """One event, given as a dict of its attributes; its id may be there."""
+        """One event, given as a dict of its attributes, with or without its id."""
         if not isinstance(event, dict):
             raise InputError(
                 f"got {shown(event)}", where="event", expected="a dict of the event's attributes"
@@ -140,7 +140,7 @@ class EventReader:
         return read.read(rows, self._own, where="event", extra=extra)
 
     def spans(self, batch: Batch, sets: CategorySets, *, where: str) -> Spans:
-        """The spans of a batch of events; those of points that are all known are the same array twice."""
+        """The spans of a batch of events; for points without unknown values both are the same array."""
         over = self._over
         if batch.numbers is not None and list(batch.lines) == over:
             points = np.array(batch.numbers.T, order="C")
@@ -170,7 +170,7 @@ class EventReader:
         return spans
 
     def _interval(self, batch: Batch, spans: Spans, place: int, ends: list[str], where: str) -> None:
-        """Let an attribute be an interval."""
+        """Make an attribute an interval."""
         error = f"{self._over[place]}_error"
         if self._errors is not None and error in batch and error in self._wished:
             what = "is given beside an interval"
@@ -183,7 +183,7 @@ class EventReader:
         spans.below[:, place] = np.where(known_end & np.isnan(below), np.inf, below)
 
     def _reach(self, batch: Batch, spans: Spans, place: int, where: str) -> None:
-        """Let an uncertain value reach as far as its error."""
+        """Widen an uncertain value by its error."""
         column = f"{self._over[place]}_error"
         if self._errors is None or column not in batch or column not in self._wished:
             return
@@ -199,7 +199,7 @@ class EventReader:
     # Wanting
 
     def wants(self, batch: Batch, spans: Spans, slots: Slots, held: Said, *, where: str) -> Wants | None:
-        """What events want and subscriptions ask beside boxes; None if that is nothing."""
+        """Wishes of events and conditions of subscriptions besides boxes; None if there are none."""
         given = [name for name in self._wished if name in batch]
         limited = self._per_owner is not None and held.owners.code.size > 0
         shifted = self._overlap != "any" and spans.above is not spans.below
@@ -231,7 +231,7 @@ class EventReader:
         )
 
     def _kinds(self, batch: Batch, category: Ints | None) -> Ints:
-        """By attribute its category, if sets are asked, or whether events bring an interval or a value."""
+        """For each attribute its category, if sets are used, or whether events have an interval."""
         spans = [name not in self._categories and name not in batch for name in self._over]
         plain = np.where(spans, SPAN, VALUE)
         return plain if category is None else np.where(category >= 0, category, plain)
@@ -278,7 +278,7 @@ class EventReader:
         return value, error
 
     def _excluded(self, batch: Batch, slots: Slots, groups: Groups, where: str) -> tuple[Ints, Ints]:
-        """By event what it does not want, ascending: rows, and names as complements of their codes."""
+        """What each event excludes, ascending: rows, and names as complements of their codes."""
         if "exclude" not in self._wished or "exclude" not in batch:
             return np.zeros(batch.size + 1, np.int64), NO_LONGS
         lists: NameLists = batch["exclude"]

@@ -1,16 +1,15 @@
-"""Relaxed matching by a function of one's own: rows in the order of what they give at best.
+"""Relaxed matching by a user's function: rows in the order of their best possible score.
 
-A row gives an event no more than the function makes of all its weights, since it never falls when a weight
-grows. Rows stand in descending order of that. A round scores the next rows of the order for an event, twice
-as many as the round before; the search ends when the k-th score is above what the next row gives at
-best.
+A row scores at most the function of all its weights, because the function never falls when a weight grows.
+Rows are in descending order of that. A round scores the next rows of the order for an event, twice as many as
+the previous round; the search ends when the k-th score is above the best possible score of the next row.
 
 The Threshold Algorithm [Ranked §4] over lists of weights would read more. When it has read r entries of each
-of d lists, what is left is bounded by the function of their heads. But a row above that bound has a weight
-above a head, so it is among the d r entries read: d r rows of this order have at most that bound behind them.
+of d lists, the rest is bounded by the function of their heads. But a row above that bound has a weight
+above a head, so it is among the d r entries read: in this order at most d r rows exceed that bound.
 
-Rows that come or change stand aside and are scored for every event, until they are a 16th of all; then the
-order is found again. Cost of that: O(n log n).
+New and changed rows are kept apart and scored for every event, until they are a 16th of all; then the
+order is recomputed. Cost of that: O(n log n).
 """
 
 from __future__ import annotations
@@ -43,14 +42,14 @@ class FunctionIndex:
         self._stale: NDArray[np.bool_] = np.zeros(0, np.bool_)  # rows that the order holds in vain
 
     def insert(self, columns: Columns, rows: Rows) -> None:
-        """Score some rows apart."""
+        """Keep some rows apart from the order."""
         self._forget(columns, rows)
         self._fresh = np.union1d(self._fresh, rows)
 
     rescore = insert
 
     def remove(self, columns: Columns, rows: Rows) -> None:
-        """Score some rows no more."""
+        """Drop some rows."""
         self._forget(columns, rows)
         self._fresh = np.setdiff1d(self._fresh, rows)
 
@@ -71,7 +70,7 @@ class FunctionIndex:
         return Found(number, np.concatenate(rows), np.concatenate(scores), tried, tried)
 
     def _forget(self, columns: Columns, rows: Rows) -> None:
-        """Leave some rows out of the order."""
+        """Remove some rows from the order."""
         if columns.lo.shape[0] > self._stale.size:
             self._stale = np.concatenate(
                 [self._stale, np.zeros(columns.lo.shape[0] - self._stale.size, np.bool_)]
@@ -95,7 +94,7 @@ class FunctionIndex:
             part, start, size = part[~self._stale[part]], start + size, GROWTH * size
 
     def stats(self) -> dict[str, Any]:
-        """The name of this index, which is taken whatever index was named."""
+        """The name of this index, which replaces any other index."""
         return {"index": "score-order"}
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -103,10 +102,10 @@ class FunctionIndex:
         return {}, {}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over nothing, but that nothing is in order yet."""
+        """Take over nothing; the order must be recomputed."""
         integrity.forms(arrays, {})
         self._fresh = self._slots.live()
         return self
 
     def check_restored(self, columns: Columns, wanted: Bools) -> None:
-        """Nothing is kept that could be wrong."""
+        """There is no state that could be wrong."""

@@ -34,13 +34,13 @@ _BY_CHUNK = ("entry", "extent", "chunk", "cell", "best")
 
 
 class IntervalGrid(KernelIndex):
-    """The best intervals for an event; the columns by row are the caller's.
+    """The best intervals for an event; the caller owns the columns by row.
 
-    Everything is laid out anew, with new codes, where the number of rows has doubled or halved, where half
-    of them come at once, where as many have come with ends beyond those that codes were made for, or where
-    chunks have become thin. Cost: O(log n) amortised a change.
-    Memory: 16 bytes an entry, one or two entries a row, an eighth to a half more for chunks that are not
-    full, and 8 bytes a row.
+    Everything is rebuilt, with new codes, when the number of rows has doubled or halved, when half
+    of them arrive at once, when as many have arrived with ends beyond those that codes were made for, or when
+    chunks have become thin. Cost: O(log n) amortised per change.
+    Memory: 16 bytes per entry, one or two entries per row, an eighth to a half more for chunks that are not
+    full, and 8 bytes per row.
     """
 
     _kernels = grid_search.search, filtered_search.search_grid
@@ -71,14 +71,14 @@ class IntervalGrid(KernelIndex):
             self._insert(columns, rows)
 
     def remove(self, columns: Columns, rows: Rows) -> None:
-        """Take present rows out."""
+        """Remove present rows."""
         grid_kernels.remove(self.grid, columns, rows)
         meta = self.grid.meta
         if meta[BUILT] > max(SMALL, 2 * len(self)) or 8 * meta[CHUNKS] > meta[ENTRIES] + 8 * SMALL:
             self._rebuild(columns, self.present())
 
     def rescore(self, columns: Columns, rows: Rows) -> None:
-        """Follow scores that have changed."""
+        """Update after scores have changed."""
         grid_kernels.remove(self.grid, columns, rows)
         self._insert(columns, rows)
 
@@ -87,7 +87,7 @@ class IntervalGrid(KernelIndex):
         return {"outside": self._outside}, dict(self.grid._asdict())
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
+        """Take over what `state` returned."""
         mine = self.grid._asdict()
         chunks = len(arrays["chunk"]) if "chunk" in arrays and arrays["chunk"].ndim else 0
         lengths = {name: chunks if name in _BY_CHUNK else len(array) for name, array in mine.items()}
@@ -98,7 +98,7 @@ class IntervalGrid(KernelIndex):
         return self
 
     def check_restored(self, columns: Columns, wanted: Bools) -> None:
-        """Refuse a grid from a snapshot that does not hang together or hold just the `wanted` rows."""
+        """Refuse a grid from a snapshot that is inconsistent or does not hold exactly the `wanted` rows."""
         check_cuts(self.grid.cuts)
         fits = grid_kernels.fits(self.grid, columns, wanted)
         integrity.need(fits, "entry", "does not hold the intervals it should")
@@ -135,7 +135,7 @@ class IntervalGrid(KernelIndex):
             place = grid_kernels.insert(self.grid, columns, rows, place)
 
     def _rebuild(self, columns: Columns, rows: Rows) -> None:
-        """Lay out everything anew, with new codes."""
+        """Rebuild everything, with new codes."""
         ranked = rows[np.lexsort((columns.label[rows], -columns.score[rows]))]
         held, self.grid = self.grid.held, _empty_grid(chunks=16, rows=0)
         self.grid = self.grid._replace(held=held)
@@ -148,7 +148,7 @@ class IntervalGrid(KernelIndex):
         grid_kernels.pack(self.grid, columns, stored[np.argsort(keys, kind="stable")])
 
     def present(self) -> Rows:
-        """The rows that are there, in ascending order."""
+        """The present rows, in ascending order."""
         return np.flatnonzero(~np.isnan(self.grid.held)).astype(np.int32)
 
     def _reserve(self, chunks: int) -> None:

@@ -1,28 +1,28 @@
 """The indexes of `RankedMatcher` by name, and `AutomaticIndex`, which chooses one by what it has seen.
 
-The choice follows a small cost model, in microseconds an event, of three indexes that are all exact:
+The choice uses a small cost model, in microseconds per event, of three indexes that are all exact:
 
 | index | an event costs | a change costs |
 | --- | --- | --- |
-| `interval-grid` (one attribute) | a list a level; if it is an interval, all it overlaps | a search |
-| `box-tree` | the blocks that no attribute excludes, each in all dimensions | a way down |
-| `inverted` | its values, and what is stabbed in the attribute under which it is filed | a way down |
+| `interval-grid` (one attribute) | one list per level; an interval event: all it overlaps | a search |
+| `box-tree` | the blocks that no attribute excludes, each in all dimensions | one descent |
+| `inverted` | its values, and the entries stabbed in the attribute under which rows are filed | one descent |
 
 The model knows the dimensions; from a sample of rows how many bound an attribute and how much of its values
-an interval holds (overlap); from the calls so far how many rows changed an event, beside the first coming of
-those that are there (update rate), and how many events were intervals. It chooses again when the number of
-rows, of events, or of rows in all calls has doubled, or the rows have halved; another index is taken if it
-promises a third less, or if there is nothing yet. It is built from the rows that are there, so answers do not
-depend on the choice. Building costs O(n log n), amortised O(log n) a row.
+an interval contains (overlap); from the calls so far how many rows changed per event, besides the first
+arrival of the present ones (update rate), and how many events were intervals. It chooses again when the
+number of rows, of events, or of rows in all calls has doubled, or the rows have halved; it switches to
+another index that promises a third less, or if there is none yet. The new index is built from the present
+rows, so answers do not depend on the choice. Building costs O(n log n), amortised O(log n) per row.
 
-A model may err, so it is also tried. Searches count what they read, and `priced` says what that takes, alike
-on every machine. When events have cost as much as building the other indexes would, these are built and
-answer the next `TRIED` events as well; the cheapest stays. What each of them takes, compared with what the
-model says, corrects the model from then on. The next trial comes after twice as long: trials never take more
-than what events have taken.
+A model may err, so it is also tested. Searches count what they read, and `priced` converts that into time,
+the same on every machine. When events have cost as much as building the other indexes would, these are built
+and answer the next `TRIED` events as well; the cheapest one stays. The measured cost of each, compared with
+the model, corrects the model from then on. The next trial comes after twice as long: trials never cost more
+than the events have cost.
 
-In exact matching a `Probe` stands before the index: where the best few hundred rows are enough for most
-events, the index is asked for the others only.
+In exact matching a `Probe` precedes the index: if the best few hundred rows suffice for most
+events, only the others reach the index.
 """
 
 from __future__ import annotations
@@ -64,29 +64,29 @@ WORTH = 1.25  # another index must be cheaper by so much to be taken after a tri
 
 
 class MatchIndex(Part, Protocol):
-    """What finds the best rows; the columns by row are the engine's."""
+    """Finds the best rows; the engine owns the columns by row."""
 
     def insert(self, columns: Columns, rows: Rows) -> None:
         """Add absent rows."""
 
     def remove(self, columns: Columns, rows: Rows) -> None:
-        """Take present rows out; the columns still hold what they were."""
+        """Remove present rows; the columns still hold their old values."""
 
     def rescore(self, columns: Columns, rows: Rows) -> None:
-        """Follow scores or weights that have changed."""
+        """Update after scores or weights have changed."""
 
     def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
         """The k best rows for each event."""
 
     def stats(self) -> dict[str, Any]:
-        """What the statistics of the engine say of this index, beside its name."""
+        """The statistics of this index, besides its name."""
 
     def check_restored(self, columns: Columns, wanted: Bools) -> None:
-        """Refuse a state from a snapshot that is not that of the `wanted` rows; see `integrity`."""
+        """Refuse a state from a snapshot that does not belong to the `wanted` rows; see `integrity`."""
 
 
 class JudgingIndex(MatchIndex, Protocol):
-    """An index that knows what events want beside boxes, and subscriptions ask."""
+    """An index that also handles wishes of events and conditions of subscriptions besides boxes."""
 
     def search(
         self,
@@ -97,20 +97,20 @@ class JudgingIndex(MatchIndex, Protocol):
         threads: int = 1,
         wants: Wants | None = None,
     ) -> Found:
-        """The k best rows for each event, or what it wants."""
+        """The k best rows for each event, or as many as it wants."""
 
 
 class LiveIndex(JudgingIndex, Protocol):
-    """An index that `AutomaticIndex` can choose: it also knows the rows that it holds."""
+    """An index that `AutomaticIndex` can choose: it also knows its rows."""
 
     def present(self) -> Rows:
-        """The rows that are there, in ascending order."""
+        """The present rows, in ascending order."""
 
     def __len__(self) -> int: ...
 
 
 class AutomaticIndex:
-    """The best subscriptions for an event, by the index that promises to be fastest."""
+    """The best subscriptions for an event, by the index that should be fastest."""
 
     def __init__(self, dimensions: int, *, combine: str | None) -> None:
         self._dimensions, self._combine = dimensions, combine
@@ -137,7 +137,7 @@ class AutomaticIndex:
             self._index.insert(columns, rows)
 
     def remove(self, columns: Columns, rows: Rows) -> None:
-        """Take present rows out."""
+        """Remove present rows."""
         self._seen["changes"] += rows.size
         self._probe.remove(columns, rows)
         self._index.remove(columns, rows)
@@ -145,7 +145,7 @@ class AutomaticIndex:
             self._choose(columns, self._index.present(), rows[:0])
 
     def rescore(self, columns: Columns, rows: Rows) -> None:
-        """Follow scores or weights that have changed."""
+        """Update after scores or weights have changed."""
         self._seen["changes"] += rows.size
         self._probe.rescore(columns, rows)
         self._index.rescore(columns, rows)
@@ -159,7 +159,7 @@ class AutomaticIndex:
         threads: int = 1,
         wants: Wants | None = None,
     ) -> Found:
-        """The k best rows for each event with the ends `above` to `below`, or what it wants."""
+        """The k best rows for each event with the ends `above` to `below`, or as many as it wants."""
         self._seen["events"] += len(below)
         if above is not below:
             self._seen["intervals"] += int(np.count_nonzero((above < below).any(axis=1)))
@@ -170,7 +170,7 @@ class AutomaticIndex:
         return self.ask(columns, below, above, k, threads, wants)[0]
 
     def present(self) -> Rows:
-        """The rows that are there, in ascending order."""
+        """The present rows, in ascending order."""
         return self._index.present()
 
     def ask(
@@ -182,7 +182,7 @@ class AutomaticIndex:
         threads: int,
         wants: Wants | None = None,
     ) -> tuple[Found, float]:
-        """The answer of the index that is chosen, and what it took in microseconds."""
+        """The answer of the chosen index, and its cost in microseconds."""
         found, cost = self._index.search(columns, below, above, k, threads, wants), 0.0
         if len(below):
             cost = len(below) * self._priced(self.chosen, found, len(below))
@@ -195,7 +195,7 @@ class AutomaticIndex:
         return priced(name, self._dimensions, found, events, relaxed=self._combine is not None)
 
     def _try(self, columns: Columns, below: Floats, above: Floats, k: int) -> None:
-        """Take some events for a trial of all indexes; once they are enough, keep the cheapest."""
+        """Use some events for a trial of all indexes; once they are enough, keep the cheapest."""
         more = np.stack([below, above], axis=1)[: TRIED - len(self._sample)]
         self._sample = np.concatenate([self._sample, more])
         if len(self._sample) < TRIED:
@@ -219,7 +219,7 @@ class AutomaticIndex:
         self._sample, self._spent, self._patience = self._sample[:0], 0.0, 2.0 * self._patience
 
     def stats(self) -> dict[str, Any]:
-        """The index chosen, and the microseconds an event that the choice went by."""
+        """The chosen index, and the microseconds per event behind the choice."""
         return {"index": self.chosen, "index_costs": dict(self.costs)}
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -232,7 +232,7 @@ class AutomaticIndex:
         return own, {**arrays, "sample": self._sample, "head": head}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
+        """Take over what `state` returned."""
         known = ["box-tree", "inverted", *(["interval-grid"] if self._dimensions == 1 else [])]
         chosen, costs = header["chosen"], header["costs"]
         integrity.need(chosen in known, "chosen", "is not an index")
@@ -263,7 +263,7 @@ class AutomaticIndex:
         return self
 
     def check_restored(self, columns: Columns, wanted: Bools) -> None:
-        """Refuse a state from a snapshot that is not that of the `wanted` rows; see `integrity`."""
+        """Refuse a state from a snapshot that does not belong to the `wanted` rows; see `integrity`."""
         self._index.check_restored(columns, wanted)
         self._probe.check_restored(columns, wanted)
 
@@ -284,7 +284,7 @@ class AutomaticIndex:
         return calls > 2 * self._decided["calls"] + SMALL
 
     def _choose(self, columns: Columns, rows: Rows, fresh: Rows) -> None:
-        """Choose an index for `rows`, of which `fresh` are not there yet, and let it hold them."""
+        """Choose an index for `rows`, of which `fresh` are new, and fill it."""
         events, before = self._seen["events"], self._decided["rows"]
         if rows.size > 2 * before or 2 * rows.size < before:
             self._spent, self._patience = 0.0, 1.0
@@ -310,7 +310,7 @@ Costs = dict[str, float]
 
 
 def priced(name: str, d: int, found: Found, events: int, *, relaxed: bool) -> float:
-    """Microseconds an event for what a search has read: blocks, or entries of a grid, and rows tried."""
+    """Microseconds per event for what a search has read: blocks, or entries of a grid, and rows tried."""
     looked, tried = found.looked / events, found.tried / events
     if name == "interval-grid":
         return 0.4 + 0.02 * (looked + tried)
@@ -325,7 +325,7 @@ def priced(name: str, d: int, found: Found, events: int, *, relaxed: bool) -> fl
 def expected(
     columns: Columns, rows: Rows, *, relaxed: bool, events: int, intervals: int, changes: int
 ) -> tuple[Costs, Costs]:
-    """Microseconds an event by index, as far as the model knows: for reading, and for changes beside it."""
+    """Microseconds per event by index, as far as the model knows: for reading, and for changes."""
     d, sample = columns.lo.shape[1], rows[:: rows.size // SAMPLE + 1]
     bounded, width = shapes(columns.lo[sample], columns.hi[sample])
     counts = columns.weight[sample] > 0 if relaxed else bounded
@@ -356,7 +356,7 @@ def expected(
 
 
 def shapes(lo: Floats, hi: Floats) -> tuple[NDArray[np.bool_], Floats]:
-    """Which intervals (n, d) have a bound, and what share of the others' ends in its attribute each holds."""
+    """Which intervals (n, d) have a bound, and the share of ends in its attribute that each contains."""
     bounded, width = np.isfinite(lo) | np.isfinite(hi), np.ones(lo.shape)
     for j in np.flatnonzero(bounded.any(axis=0)):
         ends = np.concatenate([lo[:, j], hi[:, j]])

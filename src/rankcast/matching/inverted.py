@@ -27,12 +27,12 @@ SAMPLED = 20_000
 
 
 class InvertedIndex(KernelIndex):
-    """The best subscriptions for an event, filed by attribute; the columns by row are the caller's.
+    """The best subscriptions for an event, filed by attribute; the caller owns the columns by row.
 
-    Everything is filed anew, with new cuts, where the number of rows has doubled or halved, where half as
-    many have come with ends beyond the cuts, or where a row needs more attributes than any before it.
-    Memory: some 90 bytes a row in exact matching, in relaxed matching 70 for each attribute that counts (as
-    for the row with the most of them), and 8 KiB an attribute.
+    Everything is filed again, with new cuts, when the number of rows has doubled or halved, when half as many
+    have arrived with ends beyond the cuts, or when a row needs more attributes than any before it. Memory:
+    about 90 bytes per row in exact matching, in relaxed matching 70 for each attribute that counts (as for
+    the row with the most of them), and 8 KiB per attribute.
     """
 
     _kernels = inverted.search, filtered_search.search_entries
@@ -49,7 +49,7 @@ class InvertedIndex(KernelIndex):
         return int(np.count_nonzero(self._present))
 
     def present(self) -> Rows:
-        """The rows that are there, in ascending order."""
+        """The present rows, in ascending order."""
         return np.flatnonzero(self._present).astype(np.int32)
 
     def _arrays(self) -> tuple[Any, ...]:
@@ -64,7 +64,7 @@ class InvertedIndex(KernelIndex):
         threads: int = 1,
         wants: Wants | None = None,
     ) -> Found:
-        """The k best rows for each event with the ends `above` to `below`, or what it wants."""
+        """The k best rows for each event with the ends `above` to `below`, or as many as it wants."""
         if not self._guarded:
             self._guard(columns)
         return super().search(columns, below, above, k, threads, wants)
@@ -85,14 +85,14 @@ class InvertedIndex(KernelIndex):
         self._present[rows] = True
 
     def remove(self, columns: Columns, rows: Rows) -> None:
-        """Take present rows out."""
+        """Remove present rows."""
         self._tree.remove(self._entry_columns(), inverted.entries_of(self._filed, rows, self._relaxed))
         self._present[rows] = False
         if self._built > max(SMALL, 2 * len(self)):
             self._rebuild(columns, self.present(), 1)
 
     def rescore(self, columns: Columns, rows: Rows) -> None:
-        """Follow scores or weights that have changed."""
+        """Update after scores or weights have changed."""
         if self._relaxed:
             self.remove(columns, rows)
             self.insert(columns, rows)
@@ -109,7 +109,7 @@ class InvertedIndex(KernelIndex):
         return mine, {**tree, **filed, "cuts": self._cuts, "present": self._present}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
+        """Take over what `state` returned."""
         self._built = integrity.whole(header, "built")
         self._outside = integrity.whole({"outside": 0, **header}, "outside")
         held = {name[5:]: array for name, array in arrays.items() if name.startswith("tree_")}
@@ -140,7 +140,7 @@ class InvertedIndex(KernelIndex):
         return self
 
     def check_restored(self, columns: Columns, wanted: Bools) -> None:
-        """Refuse a state from a snapshot that is not that of the `wanted` rows; see `integrity`."""
+        """Refuse a state from a snapshot that does not belong to the `wanted` rows; see `integrity`."""
         integrity.need(self._cuts.shape[1] >= MARGIN, "cuts", "are too few")
         check_cuts(self._cuts)
         rows, total = self.present(), self._present.size
@@ -175,7 +175,7 @@ class InvertedIndex(KernelIndex):
         return self._mode != ALL
 
     def _entry_columns(self) -> Columns:
-        """What the tree knows of entries; equal scores are not ordered there."""
+        """The columns of entries for the tree; equal scores are not ordered there."""
         filed, size = self._filed, self._filed.lo.shape[0]
         return Columns(filed.lo, filed.hi, filed.score, np.empty((size, 0)), np.zeros(size, np.int64))
 
@@ -211,7 +211,7 @@ class InvertedIndex(KernelIndex):
         self._present = grown(self._present, rows)
 
     def _rebuild(self, columns: Columns, rows: Rows, width: int) -> None:
-        """File everything anew."""
+        """File everything again."""
         most = inverted.count_attributes(columns, rows, self._relaxed).max(initial=width)
         self._clear(rows=columns.lo.shape[0], width=int(most))
         sample = rows[:: rows.size // SAMPLED + 1]

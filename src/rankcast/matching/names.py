@@ -1,6 +1,6 @@
-"""What several subscriptions have in common by name: their `Owners`, and the `Groups` that match as one.
+"""Names that subscriptions share: their `Owners`, and the `Groups` that match as one.
 
-Both have a code of a `Dictionary` by row. A row has an owner or none (-1). Once a row has had a group, every
+Both store a code of a `Dictionary` by row. A row has an owner or none (-1). Once a row has had a group, every
 row has a name: its group, or its own id if it has none; rows of one name are alternatives. Until then groups
 cost nothing.
 """
@@ -25,19 +25,19 @@ NONE = -1
 
 
 class Owners:
-    """A name by row, or none; names that no row has are forgotten."""
+    """A name by row, or none; unused names are forgotten."""
 
     def __init__(self, *, ordered: bool = False) -> None:
         self.names = Dictionary(ordered=ordered)
         self.code = np.empty(0, np.int32)
 
     def check(self, names: Names, *, column: str) -> None:
-        """Refuse names of another kind than those that are there."""
+        """Refuse names of another kind than the existing ones."""
         if names.known.any():
             self.names.find(names.ids, where="subscriptions", column=column)
 
     def write(self, rows: Rows, names: Names, capacity: int) -> None:
-        """Give rows their names; where none is known they lose what they had."""
+        """Give rows their names; rows without a name lose their old one."""
         self._reserve(capacity)
         before = self.code[rows]
         known = np.flatnonzero(names.known)
@@ -54,7 +54,7 @@ class Owners:
         self.code[rows] = NONE
 
     def settle(self) -> None:
-        """End a call: what is not used any more may be given again."""
+        """End a call: unused codes may be reused."""
         self.names.settle()
 
     def parts(self, name: str) -> dict[str, Any]:
@@ -66,13 +66,13 @@ class Owners:
         return {}, {"code": self.code}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
+        """Take over what `state` returned."""
         integrity.forms(arrays, {"code": (np.int32, (None,))})
         self.code = arrays["code"]
         return self
 
     def check_restored(self, wanted: Bools) -> None:
-        """Refuse names from a snapshot that are not those of the `wanted` rows."""
+        """Refuse names from a snapshot that do not belong to the `wanted` rows."""
         has = np.zeros(self.code.size, np.bool_)
         has[: wanted.size] = wanted[: self.code.size]
         integrity.within(self.code, NONE, self.names.values["uses"].size, "code")
@@ -87,7 +87,7 @@ class Owners:
 
 
 class Groups(Owners):
-    """The name of every row, its group or its id, and its place among names for ties (`tie`).
+    """The name of every row, its group or its id, and its order among names for ties (`tie`).
 
     `active` from the first group on.
     """
@@ -156,7 +156,7 @@ class Groups(Owners):
         return {"active": self.active}, {"code": self.code, "tie": self.tie}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
+        """Take over what `state` returned."""
         integrity.need(type(header["active"]) is bool, "active", "is no truth")
         size = len(arrays["code"]) if "code" in arrays and arrays["code"].ndim else 0
         integrity.forms(arrays, {"code": (np.int32, (size,)), "tie": (np.int64, (size,))})
@@ -164,7 +164,7 @@ class Groups(Owners):
         return self
 
     def check_restored(self, wanted: Bools) -> None:
-        """Refuse names from a snapshot that are not those of the `wanted` rows."""
+        """Refuse names from a snapshot that do not belong to the `wanted` rows."""
         super().check_restored(wanted)
         there = self.code >= 0
         if self.active:
@@ -177,7 +177,7 @@ class Groups(Owners):
 
 
 def _filled(names: Names, own: Ids) -> Ids:
-    """Names, or ids where none is known."""
+    """Names, or ids where there is no name."""
     if not names.known.any():
         return own
     one, other = names.ids, own
@@ -199,9 +199,9 @@ def refuse_mixed(
     group: Names | None,
     owner: Names | None,
 ) -> None:
-    """Refuse rows that would give one group two owners: the best of each could not be told apart.
+    """Refuse rows that would give one group two owners: then the limit per owner would be ambiguous.
 
-    `rows` are those of live subscriptions, None of new ones; `group` and `owner` are None if they stay.
+    `rows` are those of live subscriptions, None for new ones; `group` and `owner` are None if they stay.
     """
     known = group is not None and bool(group.known.any())
     if not (groups.active or known) or not ids.size:
@@ -230,7 +230,7 @@ _NOBODY = np.iinfo(np.int64).min
 
 
 def _owners_of(owners: Owners, rows: Rows, given: Names | None) -> NDArray[np.int64]:
-    """The owner of each row as a number: its code, -1 for none, below that for one that is new."""
+    """The owner of each row as a number: its code, -1 for none, below that for a new one."""
     if given is None:
         found = np.full(rows.size, NONE, np.int64)
         inside = (rows >= 0) & (rows < owners.code.size)

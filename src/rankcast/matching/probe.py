@@ -1,17 +1,16 @@
-"""Before an index is asked: the best few hundred rows, which may be enough (`Probe`).
+"""The best few hundred rows, which may suffice before an index is searched (`Probe`).
 
-Where many rows match, the k best for an event are among the best of all, and comparing these one after the
-other is cheaper than any index. Where few match it is in vain. So it is tried, by what both have read: on
-some events the index also answers what the head has answered, and if that is the dearer way, the head goes
-first from then on. It keeps account of what it saves and costs, and stops once it has lost `LOSS`
-microseconds; the next trial comes when events have cost several times what all trials have, so that what is
-lost stays a small part of what is spent. Times are those of a model, alike on every machine: what an engine
-does follows from its history. Answers do not depend on any of this.
+If many rows match, the k best for an event are among the best of all, and comparing these one after the other
+is cheaper than any index. If few match, it is wasted. So it is tested by what both have read: on some events
+the index also answers what the head has answered, and if the index is more expensive, the head goes first
+from then on. The probe keeps account of what it saves and costs, and stops once it has lost `LOSS`
+microseconds. The next trial comes when events have cost several times what all trials have, so that the loss
+stays a small part of the total. Times are those of a model, the same on every machine: what an engine does
+depends only on its history. Answers do not depend on any of this.
 
-The head is the best rows that are there, best first, whatever their number. So a row that goes leaves the
-best, and a row that comes enters if it is better than the last. Cost: a pass over all scores to make a head,
-again when half of it has gone; for a row that enters or goes a sort of the head. Memory: 16 d + 12 bytes for
-each of its rows.
+The head is the best present rows, best first, whatever their number. So a removed row leaves the best, and a
+new row enters if it is better than the last. Cost: a pass over all scores to build a head, again when half of
+it has gone; for a row that enters or leaves a sort of the head. Memory: 16 d + 12 bytes for each of its rows.
 """
 
 from __future__ import annotations
@@ -45,18 +44,18 @@ class Behind(Protocol):
     def __len__(self) -> int: ...
 
     def present(self) -> Rows:
-        """The rows that are there."""
+        """The present rows."""
 
     def ask(
         self, columns: Columns, below: Floats, above: Floats, k: int, threads: int
     ) -> tuple[Found, float]:
-        """The k best rows for each event, and what that took in microseconds."""
+        """The k best rows for each event, and the cost in microseconds."""
 
 
 class Probe:
     """The head of all rows, and whether it is worth looking at.
 
-    - Following: `insert`, `remove`, `rescore`; `forget` when everything is different.
+    - Updating: `insert`, `remove`, `rescore`; `forget` when everything is different.
     - Searching: `search`, given the index behind it.
     - Snapshots: `state`, `restore`, `check_restored`.
     """
@@ -65,7 +64,7 @@ class Probe:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Start again."""
         self.head = NO_ROWS
         self._laid: tuple[NDArray[Any], ...] | None = (
             None  # the head as the kernel takes it, if it is current
@@ -78,7 +77,7 @@ class Probe:
     # Following
 
     def insert(self, columns: Columns, rows: Rows) -> None:
-        """Follow rows that come."""
+        """Update for new rows."""
         if self.head.size:
             score, last = columns.score[rows], self.head[-1]
             floor = columns.score[last]
@@ -87,12 +86,12 @@ class Probe:
                 self._take(columns, np.concatenate([self.head, rows[better]]))
 
     def remove(self, columns: Columns, rows: Rows) -> None:
-        """Follow rows that go; the columns still hold what they were."""
+        """Update for removed rows; the columns still hold their old values."""
         if self.head.size and (columns.score[rows] >= columns.score[self.head[-1]]).any():
             self._drop(rows)
 
     def rescore(self, columns: Columns, rows: Rows) -> None:
-        """Follow scores that have changed."""
+        """Update after scores have changed."""
         if self.head.size:
             self._drop(rows)
             self.insert(columns, rows)
@@ -103,7 +102,7 @@ class Probe:
             self.head, self._laid = self.head[kept], None
 
     def _take(self, columns: Columns, rows: Rows) -> None:
-        """Let the head be the best of some rows, which hold all that are better than the last of them."""
+        """Make the head from some rows, which include all that are better than the last of them."""
         self.head, self._laid = _best(columns, rows, HEAD), None
 
     # Searching
@@ -145,7 +144,7 @@ class Probe:
         return Found(number, row, score, first.tried + rest.tried, first.looked + rest.looked)
 
     def _lay(self, columns: Columns) -> tuple[NDArray[Any], ...]:
-        """The head as the kernel takes it, in full blocks."""
+        """The head in the form of the kernel, in full blocks."""
         if self._laid is None:
             rows, size = self.head, -(-self.head.size // BLOCK) * BLOCK
             ends = np.full((2, columns.lo.shape[1], size), np.nan)
@@ -156,7 +155,7 @@ class Probe:
         return self._laid
 
     def _account(self, d: int, events: int, misses: int, blocks: int) -> None:
-        """Note what looking at the head has won or lost, and whether to go on."""
+        """Record the gain or loss of looking at the head, and decide whether to continue."""
         if self.mode == OFF:  # the index has been exchanged meanwhile, and all that was learned is void
             return
         saved = (events - misses) * self._took / max(self._asked, 1) + (CALL if not misses else 0.0)
@@ -188,7 +187,7 @@ class Probe:
         }, self.head
 
     def restore(self, header: Mapping[str, Any], head: NDArray[Any]) -> None:
-        """Take over a state that `state` gave."""
+        """Take over what `state` returned."""
         integrity.forms({"head": head}, {"head": (np.int32, (None,))})
         self.mode, self._looked, self._asked = (
             integrity.whole(header, name) for name in ("mode", "looked", "asked")

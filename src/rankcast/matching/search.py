@@ -1,4 +1,4 @@
-"""What an index of scored subscriptions answers, and searching a batch of events on several cores."""
+"""The answer of an index of scored subscriptions, and searching a batch of events on several cores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODES = {None: ALL, "sum": SUM, "max": LARGEST}  # by what combines weights
 class Found(NamedTuple):
     """The matches of events in their order: `number` in each list, all lists one after the other.
 
-    `tried` counts rows whose place in the list was in question, `looked` what was read to find them.
+    `tried` counts rows that were candidates for the list, `looked` what was read to find them.
     """
 
     number: Ints
@@ -33,7 +33,7 @@ class Found(NamedTuple):
 
 
 class KernelIndex:
-    """An index of arrays that two kernels search: for boxes alone, and for what events want beside them."""
+    """An index of arrays that two kernels search: for boxes alone, and for wishes besides them."""
 
     _kernels: ClassVar[tuple[Callable[..., Answers], Callable[..., Answers]]]
     _mode: int
@@ -43,7 +43,7 @@ class KernelIndex:
 
     @abstractmethod
     def _arrays(self) -> tuple[Any, ...]:
-        """What the kernels take for the index."""
+        """The arrays that the kernels take."""
 
     def search(
         self,
@@ -54,7 +54,7 @@ class KernelIndex:
         threads: int = 1,
         wants: Wants | None = None,
     ) -> Found:
-        """The k best rows for each event with the ends `above` to `below`, or what it wants."""
+        """The k best rows for each event with the ends `above` to `below`, or as many as it wants."""
         plain, judging = self._kernels
         if wants is not None:
             judged = self._arrays(), tuple(columns), self._mode, len(self)
@@ -72,8 +72,8 @@ def search_all(
 ) -> Found:
     """What `search` finds, `given` an index, for events with the ends `above` to `below`.
 
-    Many events are searched in some parts a thread: `search` releases the GIL and only reads. A thread is
-    worth starting for some hundred events; several parts keep all threads busy to the end.
+    Many events are divided into several parts per thread: `search` releases the GIL and only reads. A thread
+    is worth starting for some hundred events; several parts keep all threads busy to the end.
     """
     parts = min(PARTS * threads, len(below) // PER_THREAD)
     if threads < 2 or parts < 2:
@@ -91,7 +91,7 @@ def judge_all(
     wants: Wants,
     threads: int,
 ) -> Found:
-    """As `search_all`, for what events want beside boxes."""
+    """As `search_all`, for wishes besides boxes."""
     parts = min(PARTS * threads, len(below) // PER_THREAD)
     if threads < 2 or parts < 2:
         return Found(*search(*given, below, above, tuple(wants)))
@@ -107,7 +107,7 @@ def judge_all(
 
 
 def _joined(found: Iterable[Answers]) -> Found:
-    """The answers to parts of a batch, one behind the other."""
+    """The answers to parts of a batch, one after the other."""
     number, row, score, tried, looked = zip(*found, strict=True)
     joined = [np.concatenate(lists) for lists in (number, row, score)]
     return Found(joined[0], joined[1], joined[2], sum(tried), sum(looked))

@@ -1,4 +1,4 @@
-"""What subscriptions say beside boxes and scores, kept by row: sets of categories, groups, owners."""
+"""Conditions of subscriptions besides boxes and scores, stored by row: sets of categories, groups, owners."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rankcast.tables.schema import Batch, Bools, Column, Names, Rows
 
 
 class Saying(NamedTuple):
-    """What a batch of subscriptions says; None for a column that is not given."""
+    """The conditions in a batch of subscriptions; None for a column that is not given."""
 
     sets: list[Given]
     group: Names | None
@@ -23,7 +23,7 @@ class Saying(NamedTuple):
 
 
 class Said:
-    """All that live subscriptions say; `per_owner` None: owners do not matter, and are not kept."""
+    """All conditions of live subscriptions; `per_owner` None: owners are not stored."""
 
     def __init__(
         self, over: list[str], hierarchies: Mapping[str, Hierarchy | None], per_owner: int | None
@@ -37,7 +37,7 @@ class Said:
         return [*self.sets.columns(), GROUP, OWNER]
 
     def read(self, slots: Slots, batch: Batch, rows: Rows | None) -> Saying:
-        """What new subscriptions say, or live `rows`; refuses what does not fit what is there."""
+        """The conditions of new subscriptions, or of live `rows`; refuses what does not fit."""
         group = batch.apart.get("group")
         owner = batch.apart.get("owner") if self._limited else None
         if group is not None:
@@ -50,7 +50,7 @@ class Said:
         return Saying(sets, group, owner)
 
     def write(self, slots: Slots, rows: Rows, said: Saying, *, fresh: bool) -> None:
-        """Keep what rows say, new ones (`fresh`) or live ones, and give them the boxes of their sets."""
+        """Store the conditions of new (`fresh`) or live rows, and give them the boxes of their sets."""
         capacity = slots["code"].size
         if said.sets:
             self.sets.write(rows, said.sets, capacity=capacity)
@@ -64,28 +64,28 @@ class Said:
             self.groups.note(rows if grouped else slots.live(), self.owners)
 
     def remove(self, rows: Rows) -> None:
-        """Forget what rows said."""
+        """Delete the conditions of rows."""
         if self._anything:
             for part in self._parts:
                 part.remove(rows)
 
     def settle(self) -> None:
-        """End a call: what is not named any more may be given again."""
+        """End a call: unused codes may be reused."""
         if self._anything:
             for part in self._parts:
                 part.settle()
 
     @property
     def _anything(self) -> bool:
-        """Whether a subscription may have said anything."""
+        """Whether any subscription may have such a condition."""
         return self.groups.active or self._limited or bool(self.sets.names)
 
     def parts(self) -> dict[str, Any]:
-        """What is kept."""
+        """The stored parts."""
         owners = self.owners.parts("owner") if self._limited else {}
         return {**self.groups.parts("group"), **owners, **(self.sets.parts() if self.sets.names else {})}
 
     def check_restored(self, wanted: Bools) -> None:
-        """Refuse what is not of the `wanted` rows; see `integrity`."""
+        """Refuse what does not belong to the `wanted` rows; see `integrity`."""
         for part in self._parts:
             part.check_restored(wanted)

@@ -46,11 +46,11 @@ class Command(NamedTuple):
         return self.takes in ("Rows", "Row", "Patch") or (self.method == "DELETE" and self.path != STREAM)
 
 
-RETURN = Parameter("return", "`deltas`: have the rows in the answer", choices=("deltas",))
-WATCHED = Parameter("subscription", "the subscriptions that count; none: all", repeated=True)
+RETURN = Parameter("return", "`deltas`: the answer has the rows", choices=("deltas",))
+WATCHED = Parameter("subscription", "ids of subscriptions; none: all", repeated=True)
 PACE = (
-    Parameter("min_interval", "seconds between two messages, at least", "number"),
-    Parameter("min_change", "how much a score must change to be told", "number"),
+    Parameter("min_interval", "least number of seconds between two messages", "number"),
+    Parameter("min_change", "least change of a score that is reported", "number"),
 )
 
 COMMANDS: tuple[Command, ...] = (
@@ -70,14 +70,14 @@ COMMANDS: tuple[Command, ...] = (
         "PUT",
         STREAM,
         "admin",
-        "Make a stream: 201; the same again: 200; other settings: 409.",
+        "Create a stream (201); an identical one exists: 200; other settings: 409.",
         "NewStream",
         "Stream",
         (201, 200),
     ),
-    Command("list_streams", "GET", "/v1/streams", "read", "The streams.", gives="Streams"),
-    Command("get_stream", "GET", STREAM, "read", "One stream, with its counters.", gives="Stream"),
-    Command("end_stream", "DELETE", STREAM, "admin", "End a stream and forget all of it.", status=(204,)),
+    Command("list_streams", "GET", "/v1/streams", "read", "List the streams.", gives="Streams"),
+    Command("get_stream", "GET", STREAM, "read", "Show one stream, with its counters.", gives="Stream"),
+    Command("end_stream", "DELETE", STREAM, "admin", "End a stream and delete its data.", status=(204,)),
     Command(
         "put_subscription",
         "PUT",
@@ -93,7 +93,7 @@ COMMANDS: tuple[Command, ...] = (
         "PATCH",
         SUBSCRIPTION,
         "subscribe",
-        "Amend: what is absent stays, a null sets the default.",
+        "Amend a subscription: absent values stay, a null sets the default.",
         "Patch",
         "Subscribed",
     ),
@@ -102,18 +102,22 @@ COMMANDS: tuple[Command, ...] = (
         "GET",
         f"{STREAM}/subscriptions",
         "read",
-        "Subscriptions as registered, in the order of their ids, a page at a time.",
+        "List subscriptions as registered, in the order of their ids, in pages.",
         gives="Page of subscriptions",
         query=(
-            Parameter("prefix", "how the ids begin; of integers: the id"),
-            Parameter("after", "the id behind which the page begins: `next` of the page before"),
+            Parameter("prefix", "the first characters of the ids; for integers: the id"),
+            Parameter("after", "the id after which the page starts: `next` of the previous page"),
             Parameter("limit", "how many rows, at most 1000; by default 100", "integer"),
             Parameter(
-                "forwarded", "`true`: tell for a router which ones are forwarded", choices=("true", "false")
+                "forwarded",
+                "`true`: for a router, also say which ones are forwarded",
+                choices=("true", "false"),
             ),
         ),
     ),
-    Command("get_subscription", "GET", SUBSCRIPTION, "read", "A subscription as registered.", gives="Row"),
+    Command(
+        "get_subscription", "GET", SUBSCRIPTION, "read", "Show a subscription as registered.", gives="Row"
+    ),
     Command("end_subscription", "DELETE", SUBSCRIPTION, "subscribe", "Unsubscribe.", gives="Written"),
     Command(
         "subscribe",
@@ -126,7 +130,7 @@ COMMANDS: tuple[Command, ...] = (
         (201,),
         (RETURN,),
     ),
-    Command("results", "GET", f"{SUBSCRIPTION}/results", "read", "Its current list.", gives="Table"),
+    Command("results", "GET", f"{SUBSCRIPTION}/results", "read", "The current list.", gives="Table"),
     Command(
         "explain",
         "GET",
@@ -151,7 +155,7 @@ COMMANDS: tuple[Command, ...] = (
         "GET",
         f"{STREAM}/objects",
         "read",
-        "Live objects, at most so many, of engines that can tell them.",
+        "The live objects, of moving engines and `RangeTopK`.",
         gives="Table",
         query=(Parameter("limit", "how many rows, at most 10000; by default 1000", "integer"),),
     ),
@@ -161,13 +165,13 @@ COMMANDS: tuple[Command, ...] = (
         "PUT",
         f"{STREAM}/batches/{{batch}}",
         "publish",
-        "Push a batch into an external stream, once for its number: deltas, or all lists as they are now.",
+        "Push a batch, once per number, into an external stream: deltas, or all current lists.",
         "Rows",
         "Written",
         query=(
             Parameter("content", "what the rows are; by default deltas", choices=("deltas", "results")),
-            Parameter("part", "the place among several writes of one batch, from 0 on", "integer"),
-            Parameter("source", "whose batches they are; the same for all batches of a stream"),
+            Parameter("part", "the index among several writes of one batch, from 0", "integer"),
+            Parameter("source", "where the batches come from; the same for all batches of a stream"),
             RETURN,
         ),
         cost="what the lists hold that it concerns, and a share of a sync",
@@ -186,7 +190,7 @@ COMMANDS: tuple[Command, ...] = (
         "GET",
         f"{STREAM}/deltas",
         "read",
-        "Server-sent events: a snapshot, then deltas; goes on behind Last-Event-ID.",
+        "Server-sent events: a snapshot, then deltas; continues after Last-Event-ID.",
         gives="Events",
         query=(WATCHED, *PACE),
     ),
@@ -195,21 +199,23 @@ COMMANDS: tuple[Command, ...] = (
         "GET",
         f"{STREAM}/writes",
         "read",
-        "Server-sent events: the rows that were written, the last ones first; for those who look on.",
+        "Server-sent events for observers: rows as they are written, starting with the last ones.",
         gives="Events",
-        query=(Parameter("last", "how many writes come first, at most 500; by default 20", "integer"),),
+        query=(
+            Parameter("last", "how many past writes to start with, at most 500; by default 20", "integer"),
+        ),
     ),
     Command(
         "tiles",
         "GET",
         f"{STREAM}/tiles",
         "read",
-        "Server-sent events for gateways: tiles; goes on behind Last-Event-ID, or tells a gap.",
+        "Server-sent events for gateways: tiles; continues after Last-Event-ID, or sends a gap.",
         gives="Events",
         query=(
             Parameter(
                 "method",
-                "`dense` (by default): for any range; `sparse`: for the stream's own subscriptions alone",
+                "`dense` (by default): for any range; `sparse`: only for the stream's own subscriptions",
                 choices=("dense", "sparse"),
             ),
         ),
@@ -219,7 +225,7 @@ COMMANDS: tuple[Command, ...] = (
         "POST",
         f"{STREAM}/tiles/lists",
         "read",
-        "The current lists of ranges that nobody has registered, as of the last tiles told.",
+        "The current lists of unregistered ranges, as of the last tiles sent.",
         "Ranges",
         "Lists",
         cost="what finding the lists costs, on a thread of its own",
@@ -229,19 +235,19 @@ COMMANDS: tuple[Command, ...] = (
         "PUT",
         WEBHOOK,
         "admin",
-        "Have deltas posted to a URL, signed; the answer has the secret, once, unless it was given.",
+        "Post signed deltas to a URL; the answer has the secret once, unless it was given.",
         "NewWebhook",
         "Webhook",
         (201, 200),
     ),
-    Command("get_webhook", "GET", WEBHOOK, "admin", "A webhook, and how far it is.", gives="Webhook"),
+    Command("get_webhook", "GET", WEBHOOK, "admin", "Show a webhook and its progress.", gives="Webhook"),
     Command("end_webhook", "DELETE", WEBHOOK, "admin", "End a webhook.", gives="Written"),
     Command(
         "dead_letters",
         "GET",
         f"{WEBHOOK}/dead",
         "admin",
-        "What could not be delivered, the oldest first.",
+        "List the messages that could not be delivered, the oldest first.",
         gives="DeadLetters",
     ),
     Command(
@@ -259,16 +265,24 @@ COMMANDS: tuple[Command, ...] = (
         "POST",
         f"{STREAM}/dryrun",
         "subscribe",
-        "What a subscription would have heard over the retained writes; changes nothing.",
+        "What a subscription would have received over the retained writes; changes nothing.",
         "Question",
         "DryRun",
         cost="what the engine takes for the retained writes, on a thread of its own",
     ),
     Command("metrics", "GET", "/metrics", "read", "Counters for Prometheus.", gives="Text"),
     Command("health", "GET", "/healthz", None, "Whether the process is alive.", gives="Status"),
-    Command("ready", "GET", "/readyz", None, "Whether it takes calls.", gives="Status", status=(200, 503)),
+    Command(
+        "ready",
+        "GET",
+        "/readyz",
+        None,
+        "Whether the service accepts calls.",
+        gives="Status",
+        status=(200, 503),
+    ),
     Command("openapi", "GET", "/openapi.json", None, "This description.", gives="Object"),
-    Command("docs", "GET", "/docs", None, "This description, to be read.", gives="Page"),
+    Command("docs", "GET", "/docs", None, "This description as a page.", gives="Page"),
     Command("home", "GET", "/", None, "The console.", gives="Page"),
     Command("asset", "GET", "/console/{file}", None, "A file of the console.", gives="Text"),
 )

@@ -1,7 +1,7 @@
-"""The settings of the service: a file, the environment and flags, each above the one before.
+"""The settings of the service: a file, the environment and flags; each overrides those before it.
 
-The environment has `RANKCAST_SERVE_` before the name of a setting. Unknown names in a file or a flag are
-refused; every limit can be set.
+In the environment the name of a setting has the prefix `RANKCAST_SERVE_`. Unknown names in a file or a flag
+are refused.
 """
 
 from __future__ import annotations
@@ -23,64 +23,62 @@ _FILE: dict[str, Any] = {}
 
 
 class Settings(BaseSettings):
-    """What the operator decides. Sizes are bytes, times are seconds."""
+    """The settings of a service. Sizes are bytes, times are seconds."""
 
     model_config = SettingsConfigDict(env_prefix="RANKCAST_SERVE_", extra="forbid", frozen=True)
 
     data: Path = Field(default=Path("rankcast-data"), description="the directory that holds all state")
     host: str = Field(default="127.0.0.1", description="the address to listen on")
     port: int = Field(default=8765, ge=0, le=65535, description="the port to listen on")
-    engines: tuple[str, ...] = Field(default=(), description="engines of your own, as module:Class")
+    engines: tuple[str, ...] = Field(default=(), description="your own engines, as module:Class")
     log_level: str = Field(
-        default="info", pattern="^(debug|info|warning|error)$", description="what is logged"
+        default="info", pattern="^(debug|info|warning|error)$", description="least severe level to log"
     )
 
-    max_body: int = Field(
-        default=64 * MEBIBYTE, ge=1, description="bytes of a body, also when it is unpacked"
+    max_body: int = Field(default=64 * MEBIBYTE, ge=1, description="largest body, also after decompression")
+    max_rows: int = Field(default=1_000_000, ge=1, description="most rows of a body")
+    max_k: int = Field(default=10_000, ge=1, description="largest k of a subscription or of an engine")
+    max_terms: int = Field(default=1_000, ge=1, description="most terms of a message or a subscription")
+    max_subscriptions: int = Field(default=10_000_000, ge=1, description="most subscriptions of a stream")
+    max_streams: int = Field(default=100, ge=1, description="most streams")
+    max_connections: int = Field(
+        default=10_000, ge=1, description="most open connections of listeners per token"
     )
-    max_rows: int = Field(default=1_000_000, ge=1, description="rows of a body")
-    max_k: int = Field(default=10_000, ge=1, description="the k of a subscription or of an engine")
-    max_terms: int = Field(default=1_000, ge=1, description="terms of a message or a subscription")
-    max_subscriptions: int = Field(default=10_000_000, ge=1, description="subscriptions of a stream")
-    max_streams: int = Field(default=100, ge=1, description="streams")
-    max_connections: int = Field(default=10_000, ge=1, description="open streams of deltas of a token")
-    max_watched: int = Field(default=10_000, ge=1, description="subscriptions that one of them may name")
-    rate: float = Field(default=0.0, ge=0, description="requests a second of a token; 0: any number")
-    burst: int = Field(default=100, ge=1, description="requests that may come at once above that rate")
+    max_watched: int = Field(default=10_000, ge=1, description="most subscriptions that a listener may name")
+    rate: float = Field(default=0.0, ge=0, description="requests per second of a token; 0: no limit")
+    burst: int = Field(default=100, ge=1, description="requests at once above that rate")
 
-    queue: int = Field(default=4096, ge=1, description="calls of a stream that may wait")
-    queue_bytes: int = Field(default=256 * MEBIBYTE, ge=1, description="bytes of bodies that may wait")
-    group: int = Field(default=256, ge=1, description="calls that are committed together")
+    queue: int = Field(default=4096, ge=1, description="most waiting calls of a stream")
+    queue_bytes: int = Field(default=256 * MEBIBYTE, ge=1, description="most bytes of waiting bodies")
+    group: int = Field(default=256, ge=1, description="most calls committed together")
     min_free: int = Field(
-        default=64 * MEBIBYTE, ge=0, description="free bytes of the disk below which writes are refused"
+        default=64 * MEBIBYTE, ge=0, description="free disk space below which writes are refused"
     )
     key_age: float = Field(default=86_400.0, gt=0, description="how long an Idempotency-Key is remembered")
-    log_bytes: int = Field(default=256 * MEBIBYTE, ge=MEBIBYTE, description="bytes of the log of a stream")
-    log_age: float = Field(default=86_400.0, gt=0, description="how long the log of a stream goes back")
+    log_bytes: int = Field(default=256 * MEBIBYTE, ge=MEBIBYTE, description="size of the log of a stream")
+    log_age: float = Field(default=86_400.0, gt=0, description="age of the log of a stream")
     dryrun_seconds: float = Field(default=10.0, gt=0, description="how long a dry run may take")
-    dryrun_rows: int = Field(default=100_000, ge=1, description="deltas that a dry run may tell")
+    dryrun_rows: int = Field(default=100_000, ge=1, description="most deltas of a dry run")
     receiver_bytes: int = Field(
-        default=4 * MEBIBYTE, ge=1024, description="what may wait for a slow receiver"
+        default=4 * MEBIBYTE, ge=1024, description="most bytes waiting for a slow receiver"
     )
-    max_webhooks: int = Field(default=10, ge=0, description="webhooks of a stream")
+    max_webhooks: int = Field(default=10, ge=0, description="most webhooks of a stream")
     webhook_allow: tuple[str, ...] = Field(
-        default=(), description="hosts that webhooks may call wherever they are, also without TLS"
+        default=(), description="hosts that webhooks may call, private ones and without TLS too"
     )
     webhook_timeout: float = Field(default=15.0, gt=0, description="how long a webhook waits for an answer")
-    webhook_attempts: int = Field(default=12, ge=1, description="attempts at a message before it is dead")
+    webhook_attempts: int = Field(default=12, ge=1, description="attempts before a message is dead")
     webhook_pause: float = Field(
-        default=1.0, gt=0, description="the pause behind the first attempt; it doubles, up to an hour"
+        default=1.0, gt=0, description="the pause after the first attempt; it doubles, up to an hour"
     )
-    webhook_dead: int = Field(default=1000, ge=1, description="dead letters that are kept for a webhook")
-    clock: bool = Field(
-        default=True, description="whether streams with a clock drop what is old while nothing comes"
-    )
-    heartbeat: float = Field(default=15.0, gt=0, description="time between two signs of life to a receiver")
-    body_wait: float = Field(default=60.0, gt=0, description="how long a body may take to come")
+    webhook_dead: int = Field(default=1000, ge=1, description="dead letters kept for a webhook")
+    clock: bool = Field(default=True, description="whether quiet streams with a clock drop old messages")
+    heartbeat: float = Field(default=15.0, gt=0, description="time between heartbeats to a receiver")
+    body_wait: float = Field(default=60.0, gt=0, description="how long receiving a body may take")
     stall: float = Field(
-        default=60.0, gt=0, description="how long a receiver may take nothing before it is let go"
+        default=60.0, gt=0, description="how long a receiver may stall before it is disconnected"
     )
-    stop_wait: float = Field(default=10.0, ge=0, description="how long a stop waits for requests under way")
+    stop_wait: float = Field(default=10.0, ge=0, description="how long a stop waits for requests in progress")
 
     @field_validator("engines", "webhook_allow", mode="before")
     @classmethod

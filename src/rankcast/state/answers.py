@@ -1,12 +1,12 @@
-"""The answers of a shard's last batches, beside its journal: what a batch that is offered again is given.
+"""The answers of a shard's last batches, for batches that are offered again.
 
     <shard>/answers/    see rankcast.state.log
 
-The journal has the batches and of each answer a digest. The answers themselves are large where a batch
-changes much, and they can be made again as long as the journal has the batch; so they go into plain files,
-which costs a fraction of what SQLite takes for them, and are flushed when a snapshot is about to cover their
-batches, not before. A recovery runs the batches that no snapshot covers and writes down again what a power
-cut has taken of their answers. An answer that is not the one of which the journal has the digest is none.
+The journal has the batches and a digest of each answer. The answers themselves are large if a batch
+changes much, and can be recomputed as long as the journal has the batch. So they go into plain files,
+at a fraction of SQLite's cost, and are flushed only when a snapshot is about to cover their
+batches. A recovery runs the batches that no snapshot covers and writes again what a power
+cut has taken of their answers. An answer that does not match its digest in the journal is ignored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SPARE = 256 << 20  # bytes of files that are kept to be written over
 
 
 class Answers:
-    """The answers in one directory. What is added is written by `write`, before its batch is committed."""
+    """The answers in one directory. `write` writes what was added, before its batch is committed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -40,17 +40,17 @@ class Answers:
         return _digest(check, answer)
 
     def write(self) -> None:
-        """Write what was added; it outlives the process from here on."""
+        """Write what was added; from here on it survives the process."""
         with self._told():
             self._log.flush()
 
     def sync(self) -> None:
-        """Have on disk what was written; for any thread."""
+        """Flush what was written; any thread may call it."""
         with self._told():
             self._log.sync()
 
     def get(self, number: int, digest: bytes) -> Bytes | None:
-        """The answer to a batch that has this digest; None if it is not there, or damaged."""
+        """The answer to a batch that has this digest; None if it is missing or damaged."""
         self.write()
         with suppress(LookupError, OSError):
             for entry in self._log.after(number - 1, number) or ():
@@ -58,12 +58,12 @@ class Answers:
         return None
 
     def cut(self, number: int) -> None:
-        """Forget the answers to batches above a number, which were not committed."""
+        """Delete the answers to batches above a number, which were not committed."""
         with self._told():
             self._log.take_back(number)
 
     def forget(self, number: int) -> None:
-        """Drop the answers up to a number, in whole files; trouble with that is nobody's."""
+        """Delete the answers up to a number, in whole files; failures are ignored."""
         with suppress(OSError):
             self._log.forget(number)
 

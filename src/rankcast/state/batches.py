@@ -2,11 +2,11 @@
 
 A batch is one table of events, or a sequence of commands `(call, rows)` that apply in order. Its bytes are
 one Arrow IPC stream with a row per command (`call`, `rows`: the table of that command, again Arrow IPC). They
-are canonical: batches of the same rows give the same bytes, however the rows were cut into chunks or sliced,
+are canonical: batches of the same rows give the same bytes, however the rows were chunked or sliced,
 and whatever lies under a null. Metadata does not count.
 
-Tokens chain: `token' = blake2b(bytes of the batch, key=token)`. Equal tokens mean equal histories, which a
-running number could not say: an attempt that was given up and the one that replaced it have the same number.
+Tokens chain: `token' = blake2b(bytes of the batch, key=token)`. Equal tokens mean equal histories. A
+running number could not guarantee that: an abandoned attempt and its replacement have the same number.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Plain(NamedTuple):
 
 
 class Prepared:
-    """A batch that was read and written down: its commands, with rows as canonical tables, and its bytes.
+    """A batch that was read and encoded: its commands, with rows as canonical tables, and its bytes.
 
-    That of one plain row makes its table when somebody asks for it.
+    A batch of one plain row creates its table on demand.
     """
 
     __slots__ = ("_commands", "data", "plain")
@@ -89,8 +89,8 @@ def commands_of(
     """The commands of a batch, their rows as canonical tables; a table or rows alone are one `publish`.
 
     Commands other than `calls` are refused. `unsubscribe`, `remove` and `retract` take ids, or a table with a
-    column `id`; `advance` a time, or a table with a column `time`. `check` sees each call with its rows as
-    they came.
+    column `id`; `advance` a time, or a table with a column `time`. `check` gets each call with its original
+    rows.
     """
     if attempted(lambda: _is_table(batch) or hasattr(batch, "__arrow_c_stream__"), "batch"):
         batch = [("publish", batch)]
@@ -115,7 +115,7 @@ def prepared(batch: Any, calls: Iterable[str], check: Callable[[str, Any], None]
 def _one_row(batch: Any, calls: Iterable[str], check: Callable[[str, Any], None] | None) -> Prepared | None:
     """One command with one row of plain numbers and strings, in a tenth of the time; None for any other.
 
-    Events that are published one by one are such. What is not plainly right is left to the long way.
+    Events published one by one are like this. Anything unusual takes the long way.
     """
     if type(batch) is not list or len(batch) != 1 or type(batch[0]) is not tuple or len(batch[0]) != 2:
         return None
@@ -141,7 +141,7 @@ def _one_row(batch: Any, calls: Iterable[str], check: Callable[[str, Any], None]
 
 
 def _plain_batch(plain: Plain) -> pa.RecordBatch:
-    """The row of a command as Arrow has it."""
+    """The row of a command in Arrow's form."""
     values = zip(plain.row.values(), plain.schema.types, strict=True)
     return pa.RecordBatch.from_arrays(
         [pa.array([value], kind) for value, kind in values], schema=plain.schema
@@ -156,7 +156,7 @@ def _plain_bytes(plain: Plain) -> bytes:
 
 
 class Pattern(NamedTuple):
-    """The bytes of batches of one row that differ in their values alone, and where those lie."""
+    """The bytes of batches of one row that differ only in their values, and where the values are."""
 
     data: bytes
     places: tuple[tuple[str, int], ...]  # by column: how the value is written, and at which byte
@@ -173,8 +173,8 @@ class Pattern(NamedTuple):
 def _pattern(call: str, schema: pa.Schema, sizes: tuple[int, ...]) -> Pattern | None:
     """The pattern of batches with one row of these columns, with texts of these sizes in bytes.
 
-    Arrow lays a row out by types and sizes alone. Where each value lies is found by writing two batches that
-    differ in it, so nothing is taken for granted; None if that does not lead to one place.
+    Arrow lays out a row by types and sizes alone. The position of each value is found by writing two batches
+    that differ in it, so nothing is assumed; None if that does not give one position.
     """
     if sum(size for size in sizes if size > 0) > _SHORT:
         return None
@@ -229,9 +229,10 @@ def decode(data: bytes) -> list[Command]:
 
 
 def first_token(kind: str, header: Json, arrays: Mapping[str, NDArray[Any]]) -> Token:
-    """The token of a shard before its first batch: the name of the engine's settings and first state.
+    """The token of a shard before its first batch: it names the engine's settings and first state.
 
-    Seeds of hash tables do not count, nor what they decide: engines that hold the same have the same token.
+    Seeds of hash tables, and what depends on them, do not count: engines with equal contents have equal
+    tokens.
     """
     header, arrays = _without_seeds(header, arrays)
     listed = {
@@ -250,7 +251,7 @@ def chain(token: Token, data: bytes) -> Token:
 def to_bytes(table: pa.Table) -> bytes:
     """A table as an Arrow IPC stream.
 
-    A small one is put together from its messages, in the same bytes: a writer costs more than they do.
+    A small one is assembled from its messages, with the same bytes, because a writer would cost more.
     """
     if table.num_rows <= _FEW:
         start = _start_of(table.schema)
@@ -317,7 +318,7 @@ def _start_of(schema: pa.Schema) -> _Start | None:
 
 
 def from_bytes(data: Any) -> pa.Table:
-    """The table in an Arrow IPC stream; its columns lie in `data` and are not copied."""
+    """The table in an Arrow IPC stream; its columns share memory with `data`."""
     with pa.ipc.open_stream(data) as reader:
         return reader.read_all()
 
@@ -334,7 +335,7 @@ def decoded(table: pa.Table) -> pa.Table:
 def _without_seeds(
     header: Json, arrays: Mapping[str, NDArray[Any]]
 ) -> tuple[Json, Mapping[str, NDArray[Any]]]:
-    """A state without the seeds of its parts and the arrays that these name as decided by them."""
+    """A state without the seeds of its parts and the arrays that depend on them."""
     parts = header.get("parts", {})
     decided = {f"{name}.{array}" for name, part in parts.items() for array in part.get("seeded", ())}
     plain = {name: {key: part[key] for key in part if key != "seed"} for name, part in parts.items()}
@@ -370,13 +371,13 @@ def _is_table(rows: Any) -> bool:
 
 
 def _canonical(table: pa.Table) -> pa.Table:
-    """The same rows in the one form that `encode` gives bytes to."""
+    """The same rows in the one form that `encode` turns into bytes."""
     columns = [_canonical_column(column) for column in table.columns]
     return pa.table(columns, names=table.column_names).combine_chunks()
 
 
 def _canonical_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Decode what has several encodings; write anew what may hide bytes under a null."""
+    """Decode what has several encodings; rewrite what may hide bytes under a null."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
@@ -390,5 +391,5 @@ def _canonical_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _is_plain_list(kind: pa.DataType) -> bool:
-    """Whether a type is a list that Arrow casts as it should, which it does not with views of lists."""
+    """Whether a type is a list that Arrow casts correctly, which is not so for list views."""
     return any(test(kind) for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list))

@@ -1,7 +1,7 @@
 """The snapshot of a shard: the engine as of some batch, read at the start, written in the background.
 
-The snapshot's own header says of which batch it is (number and token), so a new snapshot and what it stands
-for are replaced in one step and nothing else needs to agree with it.
+The snapshot's own header names its batch (number and token), so a new snapshot and its meaning
+are replaced in one step, and nothing else has to agree with it.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Mark(NamedTuple):
 class Checkpoint:
     """The snapshot in one directory, and at most one thread that writes the next.
 
-    `covered` is the number of the last batch that a snapshot on disk is known to hold; `failure` is why the
-    last attempt to write one failed, or None; `marked`, whether the one that was read says that there is a
+    `covered` is the number of the last batch that a snapshot on disk is known to contain; `failure` is why
+    the last attempt to write one failed, or None; `marked` is whether the snapshot that was read requires a
     high-water mark beside it.
     """
 
@@ -56,7 +56,7 @@ class Checkpoint:
         return (self._path / snapshot.HEADER).exists()
 
     def require(self, kind: str, settings: Any) -> None:
-        """Refuse an engine of another kind or with other settings than that in the snapshot."""
+        """Refuse an engine of another kind or with other settings than in the snapshot."""
         header = snapshot.peek(self._path).header
         mark_of(header)
         if header["kind"] != kind:
@@ -84,9 +84,9 @@ class Checkpoint:
         return mark.number
 
     def start(self, kind: str, mark: Mark, state: State, *, before: Callable[[], None]) -> None:
-        """Begin to write a snapshot in the background, once `before` was done there.
+        """Start to write a snapshot in the background, after running `before` there.
 
-        The state is copied first, so the engine may go on; that copy is all the caller waits for.
+        The state is copied first, so the engine may continue; the caller only waits for that copy.
         """
         header = json.loads(json.dumps(state[0]))
         arrays = {name: np.array(array) for name, array in state[1].items()}
@@ -98,7 +98,7 @@ class Checkpoint:
         self._writing = self._pool.submit(write)
 
     def settle(self, *, wait: bool = False) -> bool:
-        """Take note of a snapshot that was finished; return whether none is being written (any more)."""
+        """Record a finished snapshot; returns whether none is being written (any more)."""
         if self._writing is None:
             return True
         if not wait and not self._writing.done():
@@ -112,23 +112,23 @@ class Checkpoint:
         return True
 
     def failed(self, error: Exception) -> None:
-        """Take note that a snapshot could not be written; the journal just stays longer."""
+        """Record that a snapshot could not be written; the journal just stays longer."""
         _LOG.warning("no snapshot of %s could be written: %s", self._path, error)
         self.failure = error
 
     def close(self) -> None:
-        """Wait for what is being written."""
+        """Wait for the snapshot being written."""
         self.settle(wait=True)
         self._pool.shutdown()
 
 
 def header_of(kind: str, mark: Mark, engine: Mapping[str, Any]) -> dict[str, Any]:
-    """The header of a shard's snapshot: of which engine and of which batch it is."""
+    """The header of a shard's snapshot: its engine and its batch."""
     return {"kind": kind, "number": mark.number, "token": mark.token, "engine": engine}
 
 
 def mark_of(header: Mapping[str, Any]) -> Mark:
-    """Check what only a shard writes into the header of a snapshot."""
+    """Check the fields that only a shard writes into the header of a snapshot."""
     number, token = header.get("number"), header.get("token")
     kind, engine = header.get("kind"), header.get("engine")
     if type(number) is not int or number < 0 or not isinstance(token, str) or not _TOKEN.fullmatch(token):

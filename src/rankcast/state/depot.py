@@ -1,8 +1,9 @@
 """Snapshots and small files on any file system that `pyarrow.fs` knows, local or an object store.
 
 A snapshot is a folder of array files and a `header.json` (see `rankcast.core.snapshot`), written last: one
-without a header was never finished. Every attempt to write one has a folder of its own, so nothing is ever
-replaced or renamed, which object stores cannot do in one step. Files are read back against their checksums.
+without a header was never finished. Every attempt to write one has its own folder, so nothing is ever
+replaced or renamed, which object stores cannot do atomically. Files are verified by their checksums when
+read.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _AT_ONCE = 4
 
 
 class Depot:
-    """A folder on some file system. Names are relative to it and never leave it."""
+    """A folder on some file system. Names are relative to it and never lead outside."""
 
     def __init__(self, filesystem: fs.FileSystem, path: str) -> None:
         self._filesystem = filesystem
@@ -88,7 +89,7 @@ class Depot:
                 stream.write(view[start : start + _PIECE])
 
     def write(self, name: str, kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> int:
-        """Write a snapshot into a folder that is not there yet; return its bytes."""
+        """Write a snapshot into a new folder; returns its size in bytes."""
         snapshot.check_names(arrays)
         entries = {key: self._put_array(name, key, array) for key, array in arrays.items()}
         self.put(f"{name}/{snapshot.HEADER}", snapshot.render(Manifest(kind, 1, dict(header), entries)))
@@ -99,9 +100,9 @@ class Depot:
         return snapshot.parse(self.get(f"{name}/{snapshot.HEADER}"))
 
     def fetch(self, name: str, into: Path) -> Manifest:
-        """Copy the array files of a snapshot into a local directory, each against its checksum.
+        """Copy the array files of a snapshot into a local directory and verify their checksums.
 
-        Several at once: an object store answers slowly but many times, and checksums take a core each.
+        Several at once: an object store answers slowly but in parallel, and checksums take a core each.
         """
         found = self.peek(name)
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="rankcast-fetch") as pool:
@@ -114,7 +115,7 @@ class Depot:
         return found
 
     def folders(self, name: str) -> Iterator[str]:
-        """The names of the folders inside one, without it; none if it is not there."""
+        """The names of the subfolders of a folder, relative to it; none if it does not exist."""
         selector = fs.FileSelector(self._at(name), allow_not_found=True)
         for info in self._filesystem.get_file_info(selector):
             if info.type == fs.FileType.Directory:
@@ -151,6 +152,6 @@ class Depot:
 
 
 def _check(entry: Entry, size: int, checksum: str, name: str) -> None:
-    """Refuse an array that is not the one that was written."""
+    """Refuse an array that differs from what was written."""
     if size != entry.bytes or checksum != entry.blake2b:
         raise SnapshotError(f'array "{name}" of the snapshot is damaged', detail="Its checksum does not fit.")

@@ -1,13 +1,13 @@
-"""The high-water mark: a file beside the journal of a shard with the last batch that was answered.
+"""The high-water mark: a file beside the journal of a shard with the last answered batch.
 
-A journal that ends below it has lost batches, though SQLite may think it whole.
+A journal that ends below it has lost batches, even if SQLite considers it complete.
 
     mark    two slots of a page each: magic, number, token, checksum; written in turn, in place
 
 A batch is marked after it is in the journal and before it is answered, so the journal may be one batch ahead
-of the mark, never behind. For the same reason a slot that was torn says that the journal has one batch more
-than the other slot tells. A mark outlives its process at once. It is flushed to disk within `PAUSE` by a
-thread, many batches at a time: so it costs no batch a flush, and after a power cut it may be that old; the
+of the mark, never behind. For the same reason a torn slot means that the journal has one batch more
+than the other slot says. A mark survives its process immediately. A thread flushes it to disk within `PAUSE`,
+for many batches at a time. So no batch waits for a flush, and after a power cut the mark may be that old; the
 journal itself is flushed with every batch.
 """
 
@@ -36,7 +36,7 @@ _LOSS = "Restore the shard from a copy, or open it with accept_loss=True to go o
 
 
 class HighWater:
-    """The mark of the shard in a directory. `newest` is what it says: None if there never was one."""
+    """The mark of the shard in a directory. `newest` is its value: None if there never was one."""
 
     def __init__(self, path: Path) -> None:
         self._path = path / FILE
@@ -48,7 +48,7 @@ class HighWater:
         self.newest: Mark | None = None
 
     def read(self) -> Mark | None:
-        """What a journal must have at least; a token of "" fits any. None if there is no file.
+        """What a journal must reach; a token of "" fits any. None if there is no file.
 
         Raises:
             ShardError: neither slot can be read.
@@ -69,7 +69,7 @@ class HighWater:
         return self.newest
 
     def make(self, mark: Mark) -> None:
-        """Begin anew at a mark, in one step, on disk when this returns."""
+        """Start again at a mark, in one step; it is on disk when this returns."""
         self._let_go()
         new = self._path.with_name(f"{FILE}.new")
         snapshot.write_file(new, 2 * _rendered(mark).ljust(_SLOT, b"\0"))
@@ -78,11 +78,11 @@ class HighWater:
         self.newest, self._torn = mark, False
 
     def write(self, mark: Mark) -> None:
-        """Raise the mark; whatever happens to this process, it stays.
+        """Raise the mark; from here on it survives the process.
 
-        A slot that a full disk left half written may have been flushed like that. Were it mended in place, a
-        power cut could bring it back beside a newer one, and it would pass for the newest; so the file is
-        made anew.
+        A slot that a full disk left half written may have been flushed in that form. If it were repaired in
+        place, a power cut could bring it back beside a newer one, and it would pass for the newest; so the
+        file is replaced.
 
         Raises:
             OSError: it could not be written or flushed, now or the last time.
@@ -127,7 +127,7 @@ class HighWater:
             self._descriptor = None
 
     def _flush(self, descriptor: int) -> None:
-        """Flush what was asked for, until the end."""
+        """Flush on request, until the end."""
         ended = False
         while not ended:
             self._asked.wait()
@@ -145,7 +145,7 @@ def _rendered(mark: Mark) -> bytes:
 
 
 def _parsed(slot: bytes) -> Mark | None:
-    """The mark in a slot, None if it is not whole."""
+    """The mark in a slot, None if it is incomplete."""
     told, checksum = slot[: _FORM.size], slot[_FORM.size : _FORM.size + _CHECKSUM]
     if len(checksum) < _CHECKSUM or hashlib.blake2b(told, digest_size=_CHECKSUM).digest() != checksum:
         return None
@@ -162,11 +162,11 @@ def _damaged(path: Path, why: str) -> ShardError:
 
 
 def check_reached(path: Path, told: Mark | None, mark: Mark, known: Iterable[Mark], *, marked: bool) -> None:
-    """Refuse a history that ends before a batch that was answered, or that is another one.
+    """Refuse a history that ends before an answered batch, or that is a different one.
 
     Args:
         path: the shard.
-        told: what its high-water mark says.
+        told: its high-water mark.
         mark: where the history ends.
         known: places of the history.
         marked: whether there must be a high-water mark.

@@ -1,18 +1,18 @@
-"""The batches of a shard since its last snapshot: kept, known to be complete, and run again.
+"""The batches of a shard since its last snapshot: stored, known to be complete, and replayed.
 
 The journal is SQLite: write-ahead log, full sync. A row is one batch: its number, the tokens before and after
-it, its bytes, a digest of its answer (which lies elsewhere, see rankcast.state.answers) and a seal, the
-checksum of all but the batch (which the token vouches for). A batch that `append` has returned from is on
-disk, whole, whatever happens next; one that it has not returned from is there whole or not at all. Rows that
-a snapshot covers lose their batch; the last few stay as receipts.
+it, its bytes, a digest of its answer (which is stored elsewhere, see rankcast.state.answers) and a seal, the
+checksum of all but the batch (which the token covers). When `append` returns, the batch is on disk, complete,
+whatever happens next; if it does not return, the batch is there completely or not at all. When a snapshot
+covers a row, its batch is dropped; the last few rows stay as receipts.
 
-SQLite drops whatever follows a damaged page of its write-ahead log, and opens without a log that is gone: to
-it, a commit that was lost looks like one that never was. A mark tells them apart, see
+SQLite drops everything after a damaged page of its write-ahead log, and opens without a missing log: to
+it, a lost commit looks like one that never happened. A mark distinguishes them, see
 rankcast.state.high_water.
 
-A batch run again must come to the same as the first time. Recovery trusts nothing it reads: each batch must
-follow the one before (number and token), its token must be the hash of its bytes, and the answer it gives now
-must be the answer that was given then.
+A replayed batch must have the same effect as the first time. Recovery trusts nothing it reads: each batch
+must follow the previous one (number and token), its token must be the hash of its bytes, and its answer now
+must equal the first answer.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _COLUMNS = """(
 
 
 class Record(NamedTuple):
-    """One batch that was applied: `batch` is None once a snapshot covers it."""
+    """One applied batch: `batch` is None once a snapshot covers it."""
 
     number: int
     prev: str
@@ -64,15 +64,15 @@ class Record(NamedTuple):
 
 
 class Journal:
-    """The journal in one SQLite file. Not safe for threads at once; its shard keeps them apart."""
+    """The journal in one SQLite file. It is not thread-safe; its shard takes care of that."""
 
     def __init__(self, path: Path, *, make: bool = False) -> None:
-        """Open the journal; with `make`, one that is not there or has nothing in it yet is made."""
+        """Open the journal; with `make`, create a missing or empty one."""
         self._path = path
         self._open(make=make)
 
     def reopen(self) -> None:
-        """Close the file and open it again: what it holds then is what SQLite finds on disk."""
+        """Close the file and open it again, so that it shows what SQLite finds on disk."""
         self.close()
         self._open(make=False)
 
@@ -88,7 +88,7 @@ class Journal:
             raise
 
     def _prepare(self, *, make: bool) -> None:
-        """Check that the file is a journal, or make it one; nothing is written into a foreign file."""
+        """Check that the file is a journal, or make it one; never write into a foreign file."""
         application = self._number("PRAGMA application_id")
         version = self._number("PRAGMA user_version")
         tables = self._number("SELECT count(*) FROM sqlite_master")
@@ -112,9 +112,9 @@ class Journal:
             raise JournalError(f"{self._path} is damaged", detail=f"SQLite says: {found}.")
 
     def upgrade(self, answers: Answers) -> None:
-        """Turn a journal of format 1 into one of today: its answers move to where they lie now.
+        """Convert a journal of format 1: its answers move to plain files.
 
-        They are on disk before the rows change, which they do in one step.
+        They are on disk before the rows change, which happens in one step.
         """
         with self._told("cannot be upgraded"):
             if self._number("PRAGMA user_version") != 1:
@@ -149,17 +149,17 @@ class Journal:
 
     @property
     def largest(self) -> int:
-        """How many bytes a batch may have."""
+        """The largest size of a batch in bytes."""
         return self._connection.getlimit(sqlite3.SQLITE_LIMIT_LENGTH) - (1 << 20)
 
     def append(self, record: Record, *, covered: int, receipts: int) -> None:
-        """Add a batch and forget those a snapshot covers, in one step; see `forget`."""
+        """Add a batch and drop those a snapshot covers, in one step; see `forget`."""
         with self._told("cannot be written"), self._transaction():
             self._insert(record)
             self._forget(covered, record.number - receipts)
 
     def begin(self) -> None:
-        """Begin a transaction of several batches; `commit` or `roll_back` ends it."""
+        """Start a transaction of several batches; `commit` or `roll_back` ends it."""
         with self._told("cannot be written"):
             self._connection.execute("BEGIN IMMEDIATE")
 
@@ -169,23 +169,23 @@ class Journal:
             self._insert(record)
 
     def commit(self, *, covered: int, receipts: int) -> None:
-        """Put the batches of a transaction on disk, and forget those a snapshot covers; see `forget`."""
+        """Put the batches of a transaction on disk, and drop those a snapshot covers; see `forget`."""
         with self._told("cannot be written"):
             self._forget(covered, self._newest() - receipts)
             self._connection.execute("COMMIT")
 
     def roll_back(self) -> None:
-        """Forget the batches of a transaction. SQLite may have done so by itself."""
+        """Undo the batches of a transaction. SQLite may have done so already."""
         with suppress(sqlite3.Error):
             self._connection.execute("ROLLBACK")
 
     def run(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """What a statement on somebody else's tables gives; inside a transaction it is part of it."""
+        """The result of a statement on the caller's own tables; inside a transaction it is part of it."""
         with self._told("cannot be written"):
             return self._connection.execute(statement, values).fetchall()
 
     def run_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Run a statement on somebody else's tables for each of many rows."""
+        """Run a statement on the caller's own tables for each of many rows."""
         with self._told("cannot be written"):
             self._connection.executemany(statement, rows)
 
@@ -196,7 +196,7 @@ class Journal:
         return self._number("SELECT coalesce(max(number), 0) FROM batch")
 
     def forget(self, covered: int, *, receipts: int) -> None:
-        """Drop the batches up to number `covered`; of the digests there keep the last `receipts`."""
+        """Drop the batches up to number `covered`; keep the last `receipts` of their digests."""
         with self._told("cannot be written"), self._transaction():
             self._forget(covered, self._newest() - receipts)
 
@@ -228,15 +228,15 @@ class Journal:
         return found
 
     def marks(self) -> list[Mark]:
-        """Number and token of every batch that is known, without a look at the rest."""
+        """Number and token of every known batch, without checking the rest."""
         with self._told("cannot be read"):
             rows = self._connection.execute("SELECT number, token FROM batch ORDER BY number").fetchall()
         return [Mark(*row) for row in rows]
 
     def begin_at(self, mark: Mark) -> None:
-        """Go on from a mark that the journal does not reach: what it holds is dropped.
+        """Continue from a mark that the journal does not reach; its contents are dropped.
 
-        A row without a batch stands for the last one; no token was before it.
+        A row without a batch stands for the last one; no token precedes it.
         """
         newest = self.newest()
         if mark.number == 0 or (newest is not None and newest[0] >= mark.number):
@@ -251,7 +251,7 @@ class Journal:
         self._connection.close()
 
     def _checked(self, row: tuple[Any, ...]) -> Record:
-        """The row as a record, if it is as it was written."""
+        """The row as a record, if it is unchanged."""
         *fields, seal = row
         record = Record(*fields)
         blobs = isinstance(record.digest, bytes) and isinstance(record.batch, bytes | None)
@@ -277,7 +277,7 @@ class Journal:
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
-        """Tell SQLite's own errors in the words of this package."""
+        """Convert SQLite's errors into errors of this package."""
         try:
             yield
         except (
@@ -288,29 +288,29 @@ class Journal:
 
 
 class Engine(Protocol):
-    """What a shard asks of an engine; all engines of the package have it."""
+    """What a shard needs from an engine; all engines of the package have it."""
 
     calls: ClassVar[tuple[str, ...]]
 
     def check_rows(self, call: str, rows: Any) -> None:
-        """Refuse what rows of a call hold that would be lost where they become an Arrow table."""
+        """Refuse values in rows that would be lost in a conversion to an Arrow table."""
 
     def apply(self, commands: Iterable[Command], /) -> pa.Table:
-        """Apply commands in order and answer with their net change; deterministic."""
+        """Apply commands in order and return their net change; deterministic."""
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """A JSON header, with the key `settings`, and the arrays; not copied."""
 
     @classmethod
     def restore(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], **given: Any) -> Self:
-        """An engine that goes on from a state."""
+        """An engine that continues from a state."""
 
 
 def refused_at_the_door(engine: Engine, error: InputError) -> bool:
     """Whether a single call that raised has certainly changed nothing.
 
-    Rows are checked before anything changes. A function of one's own may fail later: an engine takes such a
-    change back as far as anybody can see, but not to the last bit. One `in_doubt` does not count at all.
+    Rows are checked before anything changes. A user's function may fail later: an engine undoes such a
+    change as far as anybody can see, but not to the last bit. An engine `in_doubt` does not qualify at all.
     """
     return not isinstance(error, FunctionError) and not getattr(engine, "in_doubt", False)
 
@@ -318,16 +318,16 @@ def refused_at_the_door(engine: Engine, error: InputError) -> bool:
 def run(engine: Engine, data: bytes) -> bytes:
     """The answer of an engine to a batch, both as bytes.
 
-    The engine is given the batch as decoded from its bytes, never the caller's own tables, so that it sees
-    the same when the batch is replayed.
+    The engine gets the batch as decoded from its bytes, never the caller's own tables, so that a replay
+    sees the same.
     """
     return batches.to_bytes(engine.apply(batches.decode(data)))
 
 
 def replay(journal: Journal, answers: Answers, engine: Engine, mark: Mark) -> tuple[Mark, int]:
-    """Apply the batches after `mark` to an engine that is there; return where it ends, and their size.
+    """Apply the batches after `mark` to an engine; returns where it ends, and their size.
 
-    Answers that are missing are written down again.
+    Missing answers are written again.
     """
 
     def again(record: Record) -> bool:
@@ -350,11 +350,11 @@ def replay(journal: Journal, answers: Answers, engine: Engine, mark: Mark) -> tu
 
 
 def repeat(records: Iterable[Record], again: Callable[[Record], bool], mark: Mark) -> tuple[Mark, int]:
-    """Run the batches after `mark` again; return where that ends, and their size.
+    """Run the batches after `mark` again; returns where that ends, and their size.
 
     Args:
         records: the batches, in order.
-        again: runs one of them; whether it has the answer that it had.
+        again: runs one of them; returns whether its answer is the first one.
         mark: where the engine stands.
     """
     size = 0
@@ -374,7 +374,7 @@ def repeat(records: Iterable[Record], again: Callable[[Record], bool], mark: Mar
 
 
 def _follows(record: Record, mark: Mark) -> None:
-    """Refuse a batch that is not the next one, or that is not what its token says."""
+    """Refuse a batch that is not the next one, or that does not match its token."""
     next_one = (record.number, record.prev) == (mark.number + 1, mark.token)
     if not next_one or record.batch is None or batches.chain(mark.token, record.batch) != record.token:
         raise JournalError(
@@ -383,7 +383,7 @@ def _follows(record: Record, mark: Mark) -> None:
 
 
 def _same_table(one: bytes, other: Bytes) -> bool:
-    """Whether two answers have the same rows; words of deltas were not always encoded by a dictionary."""
+    """Whether two answers have the same rows; ops of deltas were not always dictionary-encoded."""
     return bool(batches.decoded(batches.from_bytes(one)).equals(batches.decoded(batches.from_bytes(other))))
 
 

@@ -1,16 +1,16 @@
-"""A log of batches and answers in plain files: those of a shard, and those that a service tells again.
+"""A log of batches and answers in plain files: for shards, and for services that resend them.
 
-    <number of its first entry>.log    entries one behind the other: magic, checksum, number, time,
+    <number of its first entry>.log    entries one after the other: magic, checksum, number, time,
                                        lengths, the batch and the answer
 
-An entry is written before its batch is committed, and not flushed: a kill leaves everything that was written,
-so the log is never behind the journal; it may be ahead, by a group that was never committed, and is cut back
-when it is opened. After a power cut entries that `sync` has not seen to may be missing, or may be those of
-batches that were taken back: whoever cannot make them again begins the log anew, whoever can fills the hole.
+An entry is written before its batch is committed, and not flushed: a kill preserves everything that was
+written, so the log is never behind the journal. It may be ahead by a group that was never committed, and is
+cut back when it is opened. After a power cut, entries that were not synced may be missing, or may belong to
+batches that were undone: a user who cannot recreate them starts the log again; one who can fills the gap.
 
-Whole files are dropped, the oldest first, by age, by bytes, or by number. Some of them become spare: the next
-file is written over one, which costs a tenth of a new one's pages. What it held before ends the file, as its
-numbers do not go on. One thread appends, any may read.
+Whole files are dropped, the oldest first, by age, by bytes, or by number. Some become spare: the next
+file overwrites one, which costs a tenth of a new one's pages. Its old contents do not continue the
+numbers, and so mark the end of the file. One thread appends, any may read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _TOGETHER = 1 << 20  # bytes that are copied to be written in one call; and thos
 
 
 class Entry(NamedTuple):
-    """A write: its number, when it was, the bytes of the batch and of the answer."""
+    """A write: its number, its time, the bytes of the batch and of the answer."""
 
     number: int
     at: float
@@ -84,13 +84,13 @@ class Log:
     """The log in one directory, which ends at the entry `end`.
 
     Args:
-        path: the directory; it is made if it is not there.
-        end: the number of the last entry that counts.
+        path: the directory; it is created if missing.
+        end: the number of the last valid entry.
         most: bytes above which the oldest files are dropped.
-        age: seconds behind which a file is dropped.
+        age: seconds after which a file is dropped.
         file: bytes of a file, by default a share of all.
-        spare: bytes of files that are kept to be written over, by default those of one.
-        holes: keep what is there if the end is missing; otherwise the log begins anew behind `end`.
+        spare: bytes of files that are kept for overwriting, by default those of one.
+        holes: keep the existing entries if the end is missing; otherwise the log starts again after `end`.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Log:
 
     @property
     def first(self) -> int:
-        """The number behind which one can resume."""
+        """The number after which one can resume."""
         with self._turn:
             return self._segments[0].first - 1 if self._segments else self._end
 
@@ -138,10 +138,10 @@ class Log:
             return sum(segment.size for segment in self._segments)
 
     def append(self, entry: Entry, checksum: int | None = None) -> None:
-        """Add the next entry, of which the checksum may be known; `flush` writes it.
+        """Add the next entry, whose checksum may be known; `flush` writes it.
 
         Raises:
-            OSError: it is too long, or what waits could not be written.
+            OSError: it is too long, or waiting entries could not be written.
         """
         if len(entry.batch) + len(entry.answer) >= _LARGEST:
             raise OSError(f"an entry of {entry.size} bytes is too long for {self._path}")
@@ -163,12 +163,12 @@ class Log:
                 self._write()
 
     def flush(self) -> None:
-        """Write what was added; it outlives the process from here on."""
+        """Write what was added; from here on it survives the process."""
         with self._turn:
             self._write()
 
     def sync(self) -> None:
-        """Have everything on disk that was written before; for any thread.
+        """Flush everything written before; any thread may call it.
 
         Raises:
             OSError: it could not be flushed.
@@ -187,14 +187,14 @@ class Log:
             raise
 
     def take_back(self, end: int) -> None:
-        """Forget the entries above a number, which were not committed."""
+        """Delete the entries above a number, which were not committed."""
         with self._turn:
             self._waiting.clear()
             self._bytes = 0
             self._cut(min(end, self._end))
 
     def after(self, number: int, upto: int | None = None) -> Iterator[Entry] | None:
-        """The entries behind a number, up to one; None: it does not go back so far, or is of the future."""
+        """The entries after a number, up to one; None if the log does not reach back that far, or not yet."""
         last = self._end if upto is None else upto
         if not self.first <= number <= last:
             return None
@@ -245,7 +245,7 @@ class Log:
                     number += 1
 
     def _open(self) -> None:
-        """Cut off what was not committed; begin anew if something is missing."""
+        """Cut off what was not committed; start again if something is missing."""
         if self._segments:
             self._scan(self._segments[-1])
         while len(self._segments) > 1 and not self._segments[-1].offsets:
@@ -264,7 +264,7 @@ class Log:
                 self._segments.pop().path.unlink(missing_ok=True)
 
     def _cut(self, end: int) -> None:
-        """Cut the log behind an entry. The caller holds the turn, or is alone."""
+        """Cut the log after an entry. The caller holds the lock, or is alone."""
         self._let_go()
         while self._segments and self._segments[-1].first > end:
             self._segments.pop().path.unlink(missing_ok=True)
@@ -283,7 +283,7 @@ class Log:
             os.truncate(segment.path, segment.size)
 
     def _scan(self, segment: _Segment) -> None:
-        """Find the entries of a file, up to the first that is not whole."""
+        """Find the entries of a file, up to the first incomplete one."""
         offsets, at = array("Q"), 0
         with segment.path.open("rb") as file:
             while True:
@@ -296,7 +296,7 @@ class Log:
         segment.offsets, segment.size = offsets, at
 
     def _begin(self, first: int) -> _Segment:
-        """Begin a new file; drop the oldest ones that are too much."""
+        """Start a new file; drop the oldest ones that are too many."""
         self._let_go()
         self._segments.append(_Segment(first, self._path / f"{first:020d}.log"))
         if self._spares:
@@ -342,7 +342,7 @@ class Log:
 
 
 def _read(head: bytes, more: Callable[[int], bytes]) -> Entry | None:
-    """The entry that begins with `head`; None if it is not whole."""
+    """The entry that starts with `head`; None if it is incomplete."""
     if len(head) < _FORM.size:
         return None
     magic, check, number, at, first, second = _FORM.unpack(head)

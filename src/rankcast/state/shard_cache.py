@@ -1,36 +1,36 @@
-"""A shard whose log is somebody else's: a store that commits, and that may send the shard to any host.
+"""A shard whose log belongs to a store that commits, and that may move the shard to any host.
 
 The store remembers little of a shard (its `Standing`) and the log of batches since the last snapshot. The
 arrays are on a host (`Live`), as a cache. A batch finds one of three things there (`Hosted.step`):
 
-| what is there                                       | what is done                                         |
+| what is there                                       | what happens                                         |
 | --------------------------------------------------- | ---------------------------------------------------- |
-| the arrays after the last batch committed: a hit    | map them, apply the batch                            |
-| the arrays after this very batch: a redo            | answer from the receipt (an attempt was given up)    |
+| the arrays after the last committed batch: a hit    | map them, apply the batch                            |
+| the arrays after this very batch: a redo            | answer from the receipt (an attempt was abandoned)   |
 | anything else, or nothing: a restore                | fetch the snapshot, replay the log, apply the batch  |
 
-Tokens tell them apart, and equal tokens mean equal histories. A batch that the store never commits leaves
-arrays whose token it does not know, so they are never taken for its own.
+Tokens distinguish them, and equal tokens mean equal histories. A batch that the store never commits leaves
+arrays whose token it does not know, so they are never mistaken for committed ones.
 
 The arrays are files that any process of the host maps in a millisecond:
 
     header.json                  see rankcast.core.snapshot; absent while a batch is being applied
-    <name>.<generation>.array    the elements, changed in place by whoever holds the lock
-    answer                       what the last batch was answered with: its receipt
+    <name>.<generation>.array    the elements, changed in place by the holder of the lock
+    answer                       the answer to the last batch: its receipt
 
-A snapshot and a log can always give them back, so nothing is flushed to disk and no checksum is kept. What
-they hold counts only while `header.json` is there, which names the token they stand for: it is removed before
-the first byte changes and put back, in one step, after the last. A kill in between leaves no header. After a
-crash of the host the page cache is gone, so the header also names the boot it was written under, and one of
-another boot does not count.
+A snapshot and a log can always rebuild them, so nothing is flushed to disk and no checksum is kept. They
+count only while `header.json` exists, which names their token: it is removed before
+the first byte changes and replaced, in one step, after the last. A kill in between leaves no header. After a
+crash of the host the page cache is gone, so the header also names the boot under which it was written, and a
+header of another boot does not count.
 
 Cost: `open` maps each array once, whatever its size; `commit` writes the arrays that the engine has replaced
 by others (grown ones), and the header.
 
-Uploading goes on beside the batches: a snapshot is copied in memory while the shard is held, then written by
-a thread. What was finished is noted on the host; a later batch finds the note and may let the store name that
+Uploading runs beside the batches: a snapshot is copied in memory while the shard is held, then written by
+a thread. A finished upload is noted on the host; a later batch finds the note and may let the store name that
 snapshot. If the process ends first, or the shard moves to another host, the folder stays behind unnamed and
-is removed later. Names begin with the number of the batch, so that everything older than what may still be
+is removed later. Names start with the number of the batch, so everything older than what may still be
 named is known to be garbage.
 """
 
@@ -88,10 +88,10 @@ class Live:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the directory against every other process of the host; it is made if it is not there.
+        """Lock the directory against every other process of the host; it is created if missing.
 
-        Until then `here` is the very directory that is held: if somebody removes it, writing fails, and does
-        not go to one that others have made in its place.
+        Until then `here` is the very directory that is locked: if somebody removes it, writing fails, and
+        does not go to a new one in its place.
         """
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         with snapshot.locked(self.root) as descriptor:
@@ -122,7 +122,7 @@ class Live:
     def open(
         self, engine: type[E], given: Mapping[str, Any], *, ours: bool = False, mode: Mode = "in-place"
     ) -> E:
-        """The engine over the mapped arrays, found by `place` or `take`; in place it changes the files.
+        """The engine over the mapped arrays, found by `place` or `take`; it changes the files in place.
 
         Contents are checked unless the arrays are `ours`: those that `commit` left here.
         """
@@ -143,7 +143,7 @@ class Live:
             (self.here / snapshot.HEADER).unlink()
 
     def commit(self, engine: Engine, place: Place, answer: bytes) -> None:
-        """Let the arrays count again: they stand at `place`, whose batch was answered so."""
+        """Make the arrays count again: they are at `place`, and this was the answer to its batch."""
         header, arrays = engine.state()
         before = self._manifest or Manifest("", 0, {}, {})
         generation = before.generation + 1
@@ -162,7 +162,7 @@ class Live:
         self._manifest = now
 
     def take(self, found: Manifest, place: Place) -> None:
-        """Let array files that were just put here count, as the manifest lists them."""
+        """Make array files that were just put here count, as the manifest lists them."""
         told = {**place._asdict(), "boot": boot(), "engine": found.header["engine"]}
         arrays = {
             name: Entry(entry.dtype, entry.shape, entry.bytes, _NO_CHECKSUM, entry.file)
@@ -176,7 +176,7 @@ class Live:
         self._manifest = snapshot.peek(self.here)
 
     def clear(self) -> None:
-        """Remove what is here: it does not count."""
+        """Remove the contents: they do not count."""
         self.begin()
         self._remove_others(set())
 
@@ -194,7 +194,7 @@ class Live:
 
 @cache
 def boot() -> str:
-    """A name of this run of the host's kernel; the same for all its processes."""
+    """A name for this run of the host's kernel; the same for all its processes."""
     try:
         return _BOOT.read_text().strip()
     except OSError:
@@ -202,7 +202,7 @@ def boot() -> str:
 
 
 def _same_memory(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Whether an array is still the mapped one, whole."""
+    """Whether an array is still the whole mapped one."""
     return one is other or (
         one.size > 0
         and one.shape == other.shape
@@ -229,7 +229,7 @@ UNCHECKED = bytes(32)  # in a log, instead of the checksum of an answer
 
 @dataclass(frozen=True)
 class Standing:
-    """What the store remembers of a shard: where it stands, and from which snapshot on its log goes."""
+    """What the store remembers of a shard: where it is, and at which snapshot its log starts."""
 
     number: int
     token: Token
@@ -243,7 +243,7 @@ class Standing:
 
 
 class Step(NamedTuple):
-    """One batch applied: the record for the log, the answer, and how it went."""
+    """One applied batch: the record for the log, the answer, and how it went."""
 
     record: Record
     answer: bytes
@@ -282,14 +282,14 @@ class Hosted(Generic[E]):
     ) -> Step:
         """Apply the bytes of a batch; `after` may read the engine before anybody else changes it.
 
-        If this raises, the arrays here do not count any more, and nothing else has changed.
+        If this raises, the arrays here no longer count, and nothing else has changed.
 
         Args:
-            standing: where the shard stands.
+            standing: where the shard is.
             data: the bytes.
             log: the batches since the snapshot.
-            whole: whether the bytes are all that the answer depends on; if not, a replay does not compare it.
-            after: called with the engine, where it stands then, and the size of the batch.
+            whole: whether the answer depends only on the bytes; if not, a replay does not compare it.
+            after: called with the engine, its new place, and the size of the batch.
         """
         number, token = standing.number + 1, batches.chain(standing.token, data)
         with self._live.held():
@@ -320,7 +320,7 @@ class Hosted(Generic[E]):
             return self._restore(standing, log)
 
     def _hit(self) -> E | None:
-        """The engine over the arrays here, None if a file is gone or has another length."""
+        """The engine over the arrays here, None if a file is missing or has another length."""
         try:
             return self._live.open(self._engine, self._given, ours=True)
         except SnapshotError:
@@ -353,7 +353,7 @@ class Hosted(Generic[E]):
 
 
 def checksum(answer: bytes) -> bytes:
-    """What a log keeps of an answer: enough to see that a replay gives the same."""
+    """What a log keeps of an answer: enough to verify a replay."""
     return bytes.fromhex(snapshot.digest(answer))
 
 
@@ -362,7 +362,7 @@ _FOLDER = re.compile(r"([0-9]{12})-[0-9a-f]{16}-[0-9a-f]{8}")
 
 
 class Note(NamedTuple):
-    """A snapshot that was finished."""
+    """A finished snapshot."""
 
     name: str
     number: int
@@ -400,9 +400,9 @@ class Uploader:
         keep: Iterable[str],
         wait: bool = False,
     ) -> None:
-        """Begin to write a snapshot, unless one is being written; then sweep what is older than `keep`.
+        """Start to write a snapshot, unless one is being written; then sweep what is older than `keep`.
 
-        Only the copy of the arrays is waited for, or all of it with `wait`.
+        The caller only waits for the copy of the arrays, or with `wait` for everything.
         """
         self._here.mkdir(parents=True, exist_ok=True, mode=0o700)
         with ExitStack() as lock:
@@ -440,7 +440,7 @@ class Uploader:
     def _sweep(self, keep: frozenset[str]) -> None:
         """Remove folders of this shard that are older than all that the store may name.
 
-        A newer one may have been finished on another host, and be taken up there later: it stays.
+        A newer one may have been finished on another host, and be used there later: it stays.
         """
         mine = {name.rpartition("/")[2] for name in keep if name.startswith(f"{self._folder}/")}
         if not mine:

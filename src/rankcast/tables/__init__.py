@@ -1,1 +1,1 @@
-"""The door: rows of any form in, checked NumPy columns out; ids and deltas back to Arrow."""
+"""Input and output: rows of any form become checked NumPy columns; ids and deltas become Arrow."""

@@ -1,4 +1,4 @@
-"""What kind of values a type of Arrow's has."""
+"""The kind of values of an Arrow type."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether values are text, maybe by a dictionary, or all null."""
+    """Whether values are text, possibly dictionary-encoded, or all null."""
     plain = kind.value_type if pa.types.is_dictionary(kind) else kind
     return is_string(plain) or bool(pa.types.is_null(plain))
 
 
 def has_fixed_lists(kind: pa.DataType) -> bool:
-    """Whether a type is or has lists of a fixed size."""
+    """Whether a type is or contains lists of a fixed size."""
     inner = (kind.field(place).type for place in range(kind.num_fields))
     return pa.types.is_fixed_size_list(kind) or any(map(has_fixed_lists, inner))

@@ -1,16 +1,16 @@
-"""What subscriptions want of attributes whose values are names: `CategorySets`, sets of codes by row.
+"""Conditions of subscriptions on attributes whose values are names: `CategorySets`, sets of codes by row.
 
-A value has a code: that of a `Dictionary` of what live subscriptions name, or that of a `Hierarchy`, where a
-category is the range of the codes below it. So a set is some ranges of codes; they stand by row as
-`rankcast.structures.code_sets` says.
+A value has a code: from a `Dictionary` of the values that live subscriptions name, or from a `Hierarchy`,
+where a category is the range of the codes below it. So a set is some ranges of codes, stored by row as
+`rankcast.structures.code_sets` describes.
 
-A row is a box all the same, which is what indexes know: from the lowest to the highest code that is wanted
-(`hulls`), from -inf to `KNOWN`, which is above all codes, if there are only unwanted ones, and without bounds
-if nothing is asked. An event is the code of its value, `NOWHERE` if no subscription names it; an unknown one
-meets only what has no bounds. Where a row is more than one range its box says too much: such rows are
-`loose`, and a match must be verified. While there is none, boxes alone decide.
+For indexes a row is still a box: from the lowest to the highest accepted code
+(`hulls`); from -inf to `KNOWN`, which is above all codes, if it only has rejected values; and without bounds
+if it accepts everything. An event is the code of its value, `NOWHERE` if no subscription names it; an unknown
+value matches only rows without bounds. If a row has more than one range its box is too large: such rows are
+`loose`, and a match must be verified. While there are none, boxes alone decide.
 
-Cost: O(log m) a member for sorting it among m of its call. Memory: 16 bytes a range, 12 a row.
+Cost: O(log m) per member for sorting it among the m of its call. Memory: 16 bytes per range, 12 per row.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _hierarchy(name: str, value: Any) -> Hierarchy | None:
 
 
 class Given(NamedTuple):
-    """The lists of one column of a batch; of a hierarchy already as ranges."""
+    """The lists of one column of a batch; those of a hierarchy already as ranges."""
 
     number: int
     lists: NameLists
@@ -95,7 +95,7 @@ class Given(NamedTuple):
 
 
 class Ranges(NamedTuple):
-    """Entries of some rows before they are written: the place of the row, then as in `entries`."""
+    """Entries of some rows before they are written: the position of the row, then as in `entries`."""
 
     place: Ints
     number: Ints
@@ -110,10 +110,10 @@ class Ranges(NamedTuple):
 class CategorySets:
     """The sets of all rows.
 
-    - Reading: `columns`, `read`, `codes` check a batch and change nothing, nor do `coded` and `events`.
+    - Reading: `columns`, `read` and `codes` check a batch and change nothing; nor do `coded` and `events`.
     - Changing: `write`, `remove`, and `settle` at the end of a call.
     - For searches: `arrays`, `loose`. For people: `lists`.
-    - Keeping: `parts`, `state`, `restore`, `check_restored`.
+    - State: `parts`, `state`, `restore`, `check_restored`.
     """
 
     def __init__(self, over: Sequence[str], hierarchies: Mapping[str, Hierarchy | None]) -> None:
@@ -141,7 +141,7 @@ class CategorySets:
         ]
 
     def read(self, batch: Batch, *, where: str) -> list[Given]:
-        """The lists that a batch of subscriptions gives."""
+        """The lists in a batch of subscriptions."""
         found: list[Given] = []
         for number, column in enumerate(self.columns()):
             if column.name in batch:
@@ -161,7 +161,7 @@ class CategorySets:
         return found
 
     def codes(self, values: Names, place: int, *, where: str) -> Floats:
-        """The codes of the values of events in the a-th category; NaN where they are unknown."""
+        """The codes of the values of events in the a-th category; NaN for unknown ones."""
         if not values.known.any():
             return np.full(values.known.size, np.nan)
         hierarchy, name = self._hierarchies[place], self.names[place]
@@ -176,7 +176,7 @@ class CategorySets:
     # Changing
 
     def write(self, rows: Rows, given: Sequence[Given], *, capacity: int) -> None:
-        """Give rows these lists; the lists of columns that are not given stay."""
+        """Give rows these lists; lists of columns that are not given stay."""
         self._reserve(capacity)
         held = self._gather(rows)
         named = np.isin(held.number, [each.number for each in given])
@@ -186,7 +186,7 @@ class CategorySets:
         self._put(rows, merged)
 
     def coded(self, given: Sequence[Given], size: int, rows: Rows = NO_ROWS) -> CodeSets:
-        """The sets of so many rows that have these lists, and else those of live `rows`; nothing changes.
+        """The sets of so many rows with these lists, and otherwise those of live `rows`; nothing changes.
 
         Values that no live subscription names have codes from FOREIGN on.
         """
@@ -207,14 +207,14 @@ class CategorySets:
         return CodeSets(np.arange(many) * c, np.full(many, c, np.int32), lines)
 
     def remove(self, rows: Rows) -> None:
-        """Forget the sets of rows; those beyond all that ever had one have none."""
+        """Delete the sets of rows; rows beyond all that ever had one have none."""
         if self._live:
             rows = rows[rows < self._size.size]
             self._forget(self._gather(rows))
             self._put(rows, _merged(Ranges(*(np.empty(0, np.int64) for _ in range(4)))))
 
     def settle(self) -> None:
-        """End a call: what is not used any more may be given again."""
+        """End a call: codes that are no longer used may be reused."""
         for dictionary in self._dictionaries:
             dictionary.settle()
         if self._used > 2 * self._live + FEW:
@@ -235,7 +235,7 @@ class CategorySets:
         return lo, hi
 
     def _interned(self, given: Given) -> Ranges:
-        """The entries of one column, whose values are counted."""
+        """The entries of one column; its values are counted as used."""
         number, lists, ranges = given
         place = _places(lists)
         if ranges is None:
@@ -262,7 +262,7 @@ class CategorySets:
         return _with_empty(number, lists, _places(lists), ranges)
 
     def _forget(self, gone: Ranges) -> None:
-        """Take back the uses of values in entries that go."""
+        """Release the values of removed entries."""
         for place, codes in self._members(gone):
             self._dictionaries[place].drop(codes)
 
@@ -288,7 +288,7 @@ class CategorySets:
         return Ranges(place, held[:, LIST], held[:, LOW], held[:, HIGH])
 
     def _put(self, rows: Rows, ranges: Ranges) -> None:
-        """Write the entries of rows, in order, behind all others."""
+        """Append the entries of rows, in order."""
         self._live -= int(self._size[rows].sum())
         self.loose -= int(np.count_nonzero(self._is_loose(rows)))
         size = np.bincount(ranges.place, minlength=rows.size)
@@ -310,7 +310,7 @@ class CategorySets:
         return lines
 
     def _is_loose(self, rows: Rows) -> Bools:
-        """Which rows are not one range in each attribute."""
+        """Which rows are not a single range in each attribute."""
         held = self._gather(rows)
         key = held.place * (2 * len(self.names)) + held.number
         several = np.zeros(key.size, np.bool_)
@@ -324,7 +324,7 @@ class CategorySets:
             self._first, self._size = grown(self._first, rows), grown(self._size, rows)
 
     def _compact(self) -> None:
-        """Leave out entries that no row has."""
+        """Drop entries that no row has."""
         rows = np.flatnonzero(self._size).astype(np.int32)
         size = self._size[rows].astype(np.int64)
         first = np.cumsum(size) - size
@@ -339,7 +339,7 @@ class CategorySets:
         return CodeSets(self._first, self._size, self._entries)
 
     def lists(self, rows: Rows, sets: CodeSets | None = None) -> dict[str, pa.Array]:
-        """The columns of rows, as lists: what was given, each value once; null where it was not.
+        """The columns of rows as lists: the given values, each once; null where none was given.
 
         `sets` has other lists of these rows, of values that are in use.
         """
@@ -355,7 +355,7 @@ class CategorySets:
         return found
 
     def _values(self, place: int, held: Ranges) -> tuple[pa.Array, Ints]:
-        """The values in some entries, one by one, and the place of each."""
+        """The values in some entries, one by one, and the position of each."""
         hierarchy = self._hierarchies[place]
         if hierarchy is None:
             size = held.high - held.low + 1
@@ -366,7 +366,7 @@ class CategorySets:
         return flat, np.repeat(held.place, [len(each) for each in names])
 
     def parts(self) -> dict[str, Any]:
-        """What is kept: the sets, and the values of each category."""
+        """The stored parts: the sets, and the values of each category."""
         return {"sets": self, **{f"category{place}": each for place, each in enumerate(self._dictionaries)}}
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -375,7 +375,7 @@ class CategorySets:
         return header, {"first": self._first, "size": self._size, "entries": self._entries}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
+        """Take over what `state` returned."""
         rows = len(arrays["size"]) if "size" in arrays and arrays["size"].ndim else 0
         integrity.forms(
             arrays,
@@ -387,7 +387,7 @@ class CategorySets:
         return self
 
     def check_restored(self, wanted: Bools) -> None:
-        """Refuse sets from a snapshot that are not those of the `wanted` rows, or that values do not fit."""
+        """Refuse sets from a snapshot that do not belong to the `wanted` rows or do not fit the values."""
         size, first, used = self._size, self._first, self._used
         integrity.need(used <= len(self._entries), "used", "is more than there is")
         integrity.within(size, 0, used + 1, "size")
@@ -460,7 +460,7 @@ def _joined(parts: Sequence[Ranges]) -> Ranges:
 
 
 def _refuse_kind(kind: IdKind | None, ids: Ids, column: str, row: int, where: str) -> None:
-    """Refuse values of another kind than those before."""
+    """Refuse values of another kind than earlier ones."""
     if kind is not None and ids.kind != kind:
         words = {"int": "integers or truths", "str": "strings"}
         expected = f"{words[kind]}, as in the rows before"
@@ -468,7 +468,7 @@ def _refuse_kind(kind: IdKind | None, ids: Ids, column: str, row: int, where: st
 
 
 def _texts(ids: Ids, column: str, where: str) -> list[str]:
-    """Strings as Python has them."""
+    """Strings as Python objects."""
     if ids.kind == "int" and ids.size:
         raise InputError("holds integers", where=where, column=column, row=0, expected="categories by name")
     texts: list[str] = arrow(ids).to_pylist() if ids.size else []
@@ -483,7 +483,7 @@ def _expanded(low: Ints, high: Ints) -> Ints:
 
 
 def _merged(ranges: Ranges) -> Ranges:
-    """Ranges in order, those of a list joined where they touch."""
+    """Sorted ranges; those of one list are joined where they touch."""
     ranges = ranges.at(np.lexsort((-ranges.high, ranges.low, ranges.number, ranges.place)))
     if not ranges.place.size:
         return ranges

@@ -1,9 +1,9 @@
 """Changes of ranked results: the difference of two results, the net of several changes, the table of deltas.
 
 Inside, subscriptions and items are rows; `sequence` by subscription row gives the order of registration.
-Everything is flat and vectorised; cost is O(n) in the entries given, O(n log n) for the net of several.
+Everything is flat and vectorised; the cost is O(n) in the entries given, O(n log n) for the net of several.
 
-In the table of deltas `op` is a dictionary column: a byte a row, and the three words once.
+In the table of deltas `op` is a dictionary column: one byte per row, and the three words once.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Lists(NamedTuple):
 
 
 class External(NamedTuple):
-    """Results of some subscriptions as they are shown outside, flat; empty scores if only ids are shown."""
+    """Results of some subscriptions with external ids, flat; no scores if only ids are needed."""
 
     subscription: pa.Array
     item: pa.Array
@@ -87,7 +87,7 @@ def no_changes() -> Changes:
 
 
 def gather_lists(subscriptions: Rows, items: Sequence[Rows], scores: Sequence[Floats]) -> Lists:
-    """Lists from one ranked list a subscription."""
+    """Lists from one ranked list per subscription."""
     if not len(subscriptions):
         return empty_lists()
     counts = np.array([len(list_) for list_ in items])
@@ -102,7 +102,7 @@ def _pairs(subscription: Rows, item: Rows) -> Ints:
 
 
 def _places(keys: Ints, among: Ints) -> tuple[Bools, Ints]:
-    """Which keys are among the others, and where (any place for those that are not)."""
+    """Which keys are among the others, and where (any position for those that are not)."""
     if not among.size:
         return np.zeros(keys.size, np.bool_), np.zeros(keys.size, np.int64)
     order = np.argsort(among, kind="stable")
@@ -111,9 +111,9 @@ def _places(keys: Ints, among: Ints) -> tuple[Bools, Ints]:
 
 
 def difference(before: Lists, after: Lists, sequence: Ints, *, updates: bool = True) -> Changes:
-    """What turns the results `before` into those `after`; without `updates` only enters and leaves.
+    """The changes from the results `before` to those `after`; without `updates` only enters and leaves.
 
-    Both are grouped by subscription. Cost: O(n), and a sort where they are not in the order of registration.
+    Both are grouped by subscription. Cost: O(n), and a sort if they are not in the order of registration.
     """
     old, new = _registered(before, sequence), _registered(after, sequence)
     most = old.item.size + new.item.size + 1
@@ -139,7 +139,7 @@ def entered(lists: Lists) -> Changes:
 
 
 def left(lists: Lists, sequence: Ints) -> Changes:
-    """Results that go away as changes."""
+    """Results that are removed, as changes."""
     lists = _registered(lists, sequence)
     size = lists.item.size
     op, rank = np.full(size, LEAVE, np.int8), np.zeros(size, np.int64)
@@ -147,11 +147,11 @@ def left(lists: Lists, sequence: Ints) -> Changes:
 
 
 def net(steps: Sequence[Changes], now: Lists, sequence: Ints, *, updates: bool = True) -> Changes:
-    """The net change of several steps, given the results `now` of every subscription they touch.
+    """The net change of several steps, given the current results of every subscription they touch.
 
     A pair was in the result before if its first change is not an enter, and `former` of that change is its
-    old score; so the results before are rebuilt for the touched pairs and compared with `now`. A pair whose
-    score changes without a change being told (`updates=False`) counts as unchanged unless a step updated it.
+    old score; so the previous results are rebuilt for the touched pairs and compared with `now`. A pair whose
+    score changes without a reported change (`updates=False`) counts as unchanged unless a step updated it.
     """
     joined = Changes._make(np.concatenate(columns) for columns in zip(*steps, strict=True))
     keys = _pairs(joined.subscription, joined.item)
@@ -189,9 +189,9 @@ def to_table(changes: Changes, subscription: pa.Array, item: pa.Array) -> pa.Tab
 
 
 def whole(results: External, op: int) -> pa.Table:
-    """The table of deltas for results that come (ENTER) or go (LEAVE) as a whole.
+    """The table of deltas for results that enter (ENTER) or leave (LEAVE) as a whole.
 
-    A column that is the same throughout is one chunk, again and again: it costs neither time nor memory.
+    A constant column is one chunk, repeated: it costs neither time nor memory.
     """
     size, comes = len(results.item), op == ENTER
     return _table(
@@ -204,7 +204,7 @@ def whole(results: External, op: int) -> pa.Table:
 
 
 def exchanged(told: DeltaColumns, size: int) -> pa.Table:
-    """The table of the first deltas of those that were written as they are shown."""
+    """The table of the first deltas of those that were written in external form."""
     valid = pa.py_buffer(told.there)
     return _table(
         _nullable(told.subscription, size, None),
@@ -234,7 +234,7 @@ def _ops_of(op: int) -> pa.Array:
 
 
 def op_column(codes: bytes) -> pa.Array:
-    """The column of ops, a byte each, which are those of the kernels; those of a few rows are remembered."""
+    """The column of ops, one byte each, as kernels write them; columns of a few rows are cached."""
     return _few_ops(codes) if len(codes) <= FEW else _coded(pa.py_buffer(codes), len(codes))
 
 
@@ -244,14 +244,14 @@ def op_column_of(words: Sequence[str]) -> pa.Array:
 
 
 def encoded(table: pa.Table) -> pa.Table:
-    """The same deltas with the column of ops as all have it."""
+    """The same deltas with the common encoding of the column of ops."""
     place = table.column_names.index("op")
     return table.set_column(place, "op", op_column_of(table.column(place).to_pylist()))
 
 
 @lru_cache(maxsize=1024)
 def _few_ops(codes: bytes) -> pa.Array:
-    """The column of a few ops: the same few come again and again."""
+    """The column of a few ops, cached because the same few occur again and again."""
     return _coded(pa.py_buffer(codes), len(codes))
 
 
@@ -274,7 +274,7 @@ def _nullable(values: Floats | Ints, size: int, valid: pa.Buffer | None) -> pa.A
 def replay(results: pa.Table, changes: pa.Table) -> dict[Any, dict[Any, float]]:
     """Apply a table of deltas to a table of results: subscription to item to score.
 
-    A plain reader of deltas, as a subscriber would write it; for tests and for users who check.
+    A simple reader of deltas, as a subscriber would write it; for tests and for users who verify.
     """
     held: dict[Any, dict[Any, float]] = {}
     for row in results.to_pylist():

@@ -1,13 +1,13 @@
-"""The one place that turns a table from outside into checked NumPy columns.
+"""The one place that turns an external table into checked NumPy columns.
 
 A table may be anything with the Arrow PyCapsule interface, a dict of equally long sequences or a list of
-dicts. An engine declares the columns it knows as `Column`s; `read` answers with a `Batch` in which every
-value is valid, in the form that `rankcast.tables.schema` tells of. Cost: linear in the size of the table.
+dicts. An engine declares the columns it knows as `Column`s; `read` returns a `Batch` in which every
+value is valid, in the form that `rankcast.tables.schema` describes. Cost: linear in the size of the table.
 
-A few rows that hold nothing but what their columns expect (numbers, strings, lists of strings, datetimes)
-become columns by a loop over their values, without Arrow, whose calls would cost more than the values do
-(`read_few`). Whatever is not plainly right is left to the long way, which reads it or says what is wrong with
-it; so there is one place that complains.
+A few rows that contain only what their columns expect (numbers, strings, lists of strings, datetimes)
+become columns by a loop over their values, without Arrow, whose calls would cost more than the values
+(`read_few`). Anything else takes the long way, which reads it or reports what is wrong; so errors come from
+one place.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _YEARS = range(1678, 2262)  # whose nanoseconds 64 bits hold
 
 
 def attempted(look: Callable[[], T], where: str) -> T:
-    """What a look at a foreign object gives; what it raises is an `InputError`."""
+    """The result of looking at a foreign object; what it raises becomes an `InputError`."""
     try:
         return look()
     except (InputError, MemoryError):
@@ -96,7 +96,7 @@ def read(rows: Any, columns: Iterable[Column], *, where: str, extra: str = "forb
 def check_columns(columns: pa.Schema, form: Form, *, where: str, extra: str) -> None:
     """Refuse what `read` would refuse of a table with these columns and no rows.
 
-    Only columns of a type that is not plainly right are read: converting even an empty one imports pandas.
+    Only columns whose type is not obviously right are read: converting even an empty one imports pandas.
     """
     layout = form.of_schema(columns, where, extra)
     for place, column in (*layout.numbers, *layout.others):
@@ -105,7 +105,7 @@ def check_columns(columns: pa.Schema, form: Form, *, where: str, extra: str) -> 
 
 
 def _nothing(form: Form) -> dict[str, list[Any]]:
-    """No rows at all, of the columns that must be there."""
+    """No rows, with the required columns."""
     return {column.name: [] for column in form if column.required}
 
 
@@ -136,7 +136,7 @@ def _read_columns(rows: dict[Any, Any], form: Form, where: str, extra: str) -> B
 
 
 def _read_table(table: pa.Table | pa.RecordBatch, form: Form, where: str, extra: str) -> Batch:
-    """A sound Arrow table."""
+    """A valid Arrow table."""
     layout = attempted(lambda: form.of_schema(table.schema, where, extra), where)
     size = table.num_rows
     if not 0 < size <= FEW:
@@ -149,7 +149,7 @@ def _read_table(table: pa.Table | pa.RecordBatch, form: Form, where: str, extra:
 
 
 def _sound(table: Any, where: str) -> Any:
-    """An Arrow table in which nothing is damaged that Arrow sees; else names a column that is."""
+    """An Arrow table without damage that Arrow can see; otherwise the error names a damaged column."""
     try:
         if table.get_total_buffer_size() > LONG and any(kind.num_fields for kind in table.schema.types):
             table.validate()
@@ -187,13 +187,13 @@ def _validate(array: pa.Array) -> None:
 
 
 def _sound_columns(table: Any, where: str) -> None:
-    """Refuse the first column that is not sound."""
+    """Refuse the first damaged column."""
     for place, name in enumerate(attempted(lambda: table.schema.names, where)):
         sound(table.column(place), name, where)
 
 
 def _batch(size: int, layout: Layout, numbers: Floats | None, column_at: Any, where: str) -> Batch:
-    """The checked columns: numbers together if they are there and fine, all others one by one."""
+    """The checked columns: numbers together if possible, all others one by one."""
     values = {column.name: read_column(column_at(place), column, where) for place, column in layout.others}
     if numbers is not None and lines.are_finite(numbers):
         return Batch(size, values, layout.lines, numbers)
@@ -203,10 +203,10 @@ def _batch(size: int, layout: Layout, numbers: Floats | None, column_at: Any, wh
 
 
 def _whole(part: pa.RecordBatch, size: int, layout: Layout) -> Batch | None:
-    """All columns from one message of Arrow's, four times faster than one by one; None if that cannot be.
+    """All columns from one Arrow message, four times faster than one by one; None if not possible.
 
-    Without nulls the message ends with the columns one behind the other; its first word holds, in the upper
-    half, how many bytes stand between that word and them. The batch is sound, so each column has all of its
+    Without nulls the message ends with the columns one after the other; the upper half of its first word
+    is the number of bytes between that word and them. The batch is valid, so each column has all of its
     values there, and a bitmap of nulls would make the message longer.
     """
     words = np.frombuffer(part.serialize(), np.int64)
@@ -222,7 +222,7 @@ def _whole(part: pa.RecordBatch, size: int, layout: Layout) -> Batch | None:
 
 
 def _plain(arrays: list[Any], layout: Layout) -> Batch | None:
-    """Columns of a dict of a few rows that are ids and numbers as NumPy holds them; None for any other."""
+    """Columns of a dict of a few rows if they are ids and numbers as NumPy stores them; otherwise None."""
     if len(layout.others) != 1 or len(arrays) != len(layout.numbers) + 1 or not layout.numbers:
         return None
     place, column = layout.others[0]
@@ -240,7 +240,7 @@ def _plain(arrays: list[Any], layout: Layout) -> Batch | None:
 
 
 def _stacked(arrays: list[Any]) -> Floats | None:
-    """Columns of float64 as the lines of one array; None if one of them cannot stand there as it is."""
+    """Columns of float64 as the lines of one array; None if one of them needs a conversion."""
     for place, array in enumerate(arrays):
         if type(array) is not np.ndarray:
             return None
@@ -264,7 +264,7 @@ def _tensor(batch: pa.RecordBatch, layout: Layout) -> Floats | None:
 
 
 def as_table(rows: Any, *, where: str) -> pa.Table:
-    """Any accepted form of rows as one sound Arrow table with distinct column names."""
+    """Any accepted form of rows as one valid Arrow table with distinct column names."""
     opened = attempted(lambda: _opened(rows, where), where)
     if type(opened) is dict:
         table = attempted(lambda: _from_columns(opened, where), where)
@@ -277,7 +277,7 @@ def as_table(rows: Any, *, where: str) -> pa.Table:
 
 
 def _from_columns(columns: dict[Any, Any], where: str) -> pa.Table:
-    """A table of a dict of columns."""
+    """A table from a dict of columns."""
     names = list(map(str, columns))
     _refuse_twice(names, where)
     return pa.table(dict(zip(names, as_arrays(columns, where), strict=True)))
@@ -324,7 +324,7 @@ def is_records(rows: Any) -> bool:
 def from_records(rows: Sequence[Any], where: str) -> dict[Any, list[Any]]:
     """A list of dicts as a dict of columns; a key that is absent in some of them is null there.
 
-    Cost: linear in the number of values; a list of dicts that all have the same keys is read quickest.
+    Cost: linear in the number of values; fastest if all dicts have the same keys.
     """
     if len(rows) == 1 and type(rows[0]) is dict:
         return {name: [value] for name, value in rows[0].items()}
@@ -348,7 +348,7 @@ def _record(record: Any, row: int, where: str) -> dict[Any, Any]:
 
 
 def read_few(columns: list[Any], layout: Layout) -> Batch | None:
-    """A few rows, given as lists of plain values, as a checked batch; None if anything about them is not."""
+    """A few rows, given as lists of plain values, as a checked batch; None if anything is unusual."""
     size = len(columns[0]) if columns and type(columns[0]) is list else 0
     if not 0 < size <= SMALL or len(columns) != len(layout.others) + len(layout.numbers):
         return None
@@ -371,7 +371,7 @@ def read_few(columns: list[Any], layout: Layout) -> Batch | None:
 
 
 def _take_numbers(columns: list[Any], layout: Layout) -> list[float] | None:
-    """All numbers, one column behind the other; NaN for a null."""
+    """All numbers, one column after the other; NaN for a null."""
     numbers: list[float] = []
     for place, column in layout.numbers:
         for value in columns[place]:
@@ -431,7 +431,7 @@ def _take_counts(values: list[Any], column: Column) -> Ints | None:
 
 
 def _take_times(values: list[Any], column: Column) -> Ints | None:
-    """Datetimes, all of them with a zone or all without one."""
+    """Datetimes, all with a time zone or all without."""
     first = next((value for value in values if value is not None), None)
     zoned = type(first) is datetime and first.tzinfo is not None
     epoch, found = _EPOCH_UTC if zoned else _EPOCH, []

@@ -1,8 +1,8 @@
-"""One column from outside, Arrow or plain NumPy, as a checked, contiguous NumPy array, by kind.
+"""One external column, Arrow or NumPy, as a checked, contiguous NumPy array, by kind.
 
-Arrow trusts offsets, sizes and indices, so what others made goes through `sound` before it is looked at.
-Numbers are not copied where Arrow can hand them over as they are, so those arrays may be read-only. Ids are:
-kernels that look them up are compiled for arrays that can be written, and for those alone.
+Arrow trusts offsets, sizes and indices, so foreign data goes through `sound` before it is read.
+Numbers are not copied if Arrow can expose them directly, so those arrays may be read-only. Ids are copied:
+the kernels that look them up are compiled for writable arrays only.
 Cost: linear in the size of the column, no Python loop over rows.
 """
 
@@ -44,7 +44,7 @@ _STRING, _LARGE_STRING = pa.string(), pa.large_string()
 
 
 def read_column(data: Any, column: Column, where: str) -> Any:
-    """Check one column, sound Arrow or plain NumPy; return its NumPy form. `where` is for errors."""
+    """Check one column, valid Arrow or plain NumPy; return its NumPy form. `where` is for errors."""
     try:
         return _READERS[column.kind](data, column, where)
     except pa.ArrowMemoryError:
@@ -60,7 +60,7 @@ def read_column(data: Any, column: Column, where: str) -> Any:
 
 
 def sound(data: Any, column: Any, where: str) -> Any:
-    """An Arrow array whose offsets, sizes, indices and text are what they should be; refused if not.
+    """An Arrow array with valid offsets, sizes, indices and text; otherwise it is refused.
 
     Cost: a fraction of a microsecond for numbers; strings about 4 ns each.
     """
@@ -80,7 +80,7 @@ def sound(data: Any, column: Any, where: str) -> Any:
 
 
 def _refuse_overrun(data: Any) -> None:
-    """Raise if lists of a fixed size reach beyond their values: with an offset, Arrow does not see that."""
+    """Raise if lists of a fixed size reach beyond their values: with an offset, Arrow does not notice."""
     kind = data.type
     if not kind.num_fields or not has_fixed_lists(kind):
         return
@@ -93,7 +93,7 @@ def _refuse_overrun(data: Any) -> None:
 
 
 def _children(data: pa.Array) -> list[pa.Array]:
-    """The arrays that a nested array is made of."""
+    """The child arrays of a nested array."""
     kind = data.type
     if pa.types.is_struct(kind) or pa.types.is_union(kind):
         return [data.field(place) for place in range(kind.num_fields)]
@@ -103,7 +103,7 @@ def _children(data: pa.Array) -> list[pa.Array]:
 
 
 def _first_unsound(data: Any) -> int | None:
-    """The first row whose values are damaged, None if the array is so even without rows."""
+    """The first row with damaged values; None if the array is damaged even without rows."""
 
     def damaged(size: int) -> bool:
         try:
@@ -122,7 +122,7 @@ def _first_unsound(data: Any) -> int | None:
 
 
 def reason(error: BaseException) -> str:
-    """What another library says, as a sentence."""
+    """The message of another library, as a sentence."""
     lines = str(error).strip().splitlines()
     return f"{printable(lines[0], 300).rstrip('.')}." if lines else f"{type(error).__name__}."
 
@@ -133,7 +133,7 @@ def is_plain(values: Any) -> bool:
 
 
 def plain(values: list[Any], kinds: set[Any] | None = None) -> NDArray[Any] | None:
-    """A list of nothing but floats or 64-bit integers as a NumPy array, ten times faster than by Arrow.
+    """A list of only floats or 64-bit integers as a NumPy array, ten times faster than by Arrow.
 
     The types of its values, `kinds`, may be known.
     """
@@ -144,14 +144,14 @@ def plain(values: list[Any], kinds: set[Any] | None = None) -> NDArray[Any] | No
 
 
 def all_numbers(values: NDArray[Any]) -> bool:
-    """Whether all values are finite and, if they are integers, such that a float64 holds each of them."""
+    """Whether all values are finite and float64 can hold each integer."""
     if values.dtype.char == "d":
         return int(np.count_nonzero(np.isfinite(values))) == values.size
     return int(np.count_nonzero((values < _EXACT) & (values > -_EXACT))) == values.size
 
 
 def _as_plain(data: Any) -> NDArray[Any] | None:
-    """A column of float64 or int64 without nulls as it stands, in a few microseconds; None for any other."""
+    """A column of float64 or int64 without nulls, uncopied, in a few microseconds; None for any other."""
     if type(data) is np.ndarray:
         return np.ascontiguousarray(data)
     if isinstance(data, pa.ChunkedArray):
@@ -179,19 +179,19 @@ def _one_chunk(data: Any) -> pa.Array:
 
 
 def _type_of(data: Any) -> pa.DataType:
-    """The type of a column's values, those of a dictionary if it is one."""
+    """The type of a column's values; for a dictionary that of its values."""
     if isinstance(data, np.ndarray):
         return _FLOAT64 if data.dtype.char == "d" else _INT64
     return data.type.value_type if pa.types.is_dictionary(data.type) else data.type
 
 
 def _first(mask: Any) -> int:
-    """The first true place of a mask."""
+    """The first true position of a mask."""
     return int(np.argmax(np.asarray(mask)))
 
 
 def _wrong_type(data: Any, column: Column, where: str) -> InputError:
-    """What is wrong with a column of another type; its first value that is not null says so."""
+    """The error for a column of another type; it shows the first value that is not null."""
     nulls = not isinstance(data, np.ndarray) and len(data)
     row = _first(_one_chunk(data).is_valid().to_numpy(zero_copy_only=False)) if nulls else 0
     what = f"has the type {printable(str(_type_of(data)))}"
@@ -248,7 +248,7 @@ def _read_moment(data: Any, column: Column, where: str) -> Floats:
 
 
 def _refuse_bent(array: pa.Array, values: Floats, column: Column, where: str) -> None:
-    """Refuse integers that float64 cannot hold: two of them could fall together."""
+    """Refuse integers that float64 cannot hold: two of them could become equal."""
     whole = array.fill_null(0).to_numpy(zero_copy_only=False)
     back = np.nan_to_num(values)
     edge = (back >= 2.0**64) if whole.dtype == np.uint64 else (back >= 2.0**63)
@@ -296,7 +296,7 @@ def _read_id(data: Any, column: Column, where: str) -> Ids:
 
 
 def _strings(array: pa.Array, column: Column, where: str) -> Ids:
-    """A sound Arrow string array without nulls as bytes and offsets."""
+    """A valid Arrow string array without nulls as bytes and offsets."""
     if array.type != _STRING:
         array = array.cast(_LARGE_STRING)
     _, starts, data = array.buffers()
@@ -367,7 +367,7 @@ def _read_vector(data: Any, column: Column, where: str) -> Floats:
 
 
 def _read_known_vectors(array: pa.Array, column: Column, where: str) -> Floats:
-    """The same where some are null: these are NaN."""
+    """The same if some are null: these are NaN."""
     known = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))
     found = np.full((len(array), column.size), np.nan)
     try:
@@ -405,7 +405,7 @@ def _nanoseconds(array: pa.Array) -> Ints | None:
 
 
 def _read_names(data: Any, column: Column, where: str) -> Names:
-    """Integers or strings, truths too where the kind has them."""
+    """Integers or strings, and booleans if the kind allows them."""
     array = _plain_names(_one_chunk(data), column, where)
     known: Bools = array.is_valid().to_numpy(zero_copy_only=False)
     return Names(_filled(array, column, where), known)
@@ -429,7 +429,7 @@ def _plain_names(array: pa.Array, column: Column, where: str) -> pa.Array:
 
 
 def _filled(array: pa.Array, column: Column, where: str) -> Ids:
-    """Integers or strings as ids; 0 or no text where they are null."""
+    """Integers or strings as ids; 0 or an empty text for nulls."""
     if is_string(array.type):
         if array.null_count:  # views have no fill_null
             array = pc.fill_null(array.cast(pa.large_string()), "")
@@ -481,7 +481,7 @@ def _read_word(data: Any, column: Column, where: str) -> Ints:
 
 @lru_cache(maxsize=64)
 def _places(words: tuple[str, ...]) -> pc.SetLookupOptions:
-    """How to look words up."""
+    """How to look up words."""
     return pc.SetLookupOptions(value_set=pa.array(words))
 
 

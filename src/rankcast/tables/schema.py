@@ -3,20 +3,20 @@
 | kind   | NumPy form                      | a null is | refused                                           |
 | ------ | ------------------------------- | --------- | ------------------------------------------------- |
 | ID     | `Ids`                           | refused   | null, a type that is neither integer nor string   |
-| NUMBER | float64                         | NaN       | NaN, infinity, an integer that a float would bend |
+| NUMBER | float64                         | NaN       | NaN, infinity, an integer that a float cannot hold |
 | COUNT  | int64                           | 0         | below 1, above 2**31 - 1, not whole               |
 | TERMS  | `Terms`, a ragged list of `Ids` | empty     | null, a null inside, anything but strings         |
 | TIME   | int64, nanoseconds since 1970   | `NO_TIME` | null, anything but a timestamp or a date          |
-| WORD   | int64, place among `words`      | refused   | null, any other string, anything but strings      |
+| WORD   | int64, index in `words`         | refused   | null, any other string, anything but strings      |
 | VECTOR | float64, (rows, `size`)         | NaN       | null, a null inside, another length, NaN, infinity |
 | NAME   | `Names`                         | not known | anything but integers or strings                  |
 | NAMES  | `NameLists`                     | no list   | a null inside, anything but integers or strings   |
-| CATEGORY, CATEGORIES | as NAME, NAMES    | as there  | as there, but that truths count as 1 and 0         |
+| CATEGORY, CATEGORIES | as NAME, NAMES    | as there  | as there, but booleans count as 1 and 0            |
 
-A NUMBER may be a timestamp where a column says so (`times`): microseconds since 1970, what is left cut off.
+A NUMBER may be a timestamp if the column allows it (`times`): microseconds since 1970, truncated.
 
 An engine declares the columns it knows as `Column`s in a `Form`. A `Form` finds the `Layout` of a table
-(which column stands where), and reading a table gives a `Batch` of checked columns; `rankcast.tables.readers`
+(which column is where), and reading a table gives a `Batch` of checked columns; `rankcast.tables.readers`
 converts one column from Arrow. The functions at the end check settings of engines: each returns the setting
 in its plain form or raises `SettingError`.
 """
@@ -65,9 +65,9 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Column:
-    """A column that an engine knows. `required`: must be there; `nullable`: may hold nulls.
+    """A column that an engine knows. `required`: it must be present; `nullable`: it may hold nulls.
 
-    `words` are those that a column of the kind WORD may hold; `size` is how many numbers a VECTOR has;
+    `words` are the values that a column of kind WORD may hold; `size` is the length of a VECTOR;
     `times`: a NUMBER may be a timestamp.
     """
 
@@ -102,7 +102,7 @@ class Terms(NamedTuple):
 
 
 class Names(NamedTuple):
-    """An id per row where one is `known`; elsewhere `ids` holds 0 or no text."""
+    """An id per row where one is `known`; elsewhere `ids` holds 0 or an empty text."""
 
     ids: Ids
     known: Bools
@@ -123,9 +123,9 @@ def integer_ids(values: Any) -> Ids:
 
 
 def arrow(ids: Ids, known: Bools | None = None) -> pa.Array:
-    """Ids as an Arrow array over the same bytes, integers as well as text; null where it is not `known`.
+    """Ids as an Arrow array over the same bytes, integers as well as text; null where not `known`.
 
-    From buffers, because `pa.array` takes several microseconds to find out what it was given.
+    Built from buffers, because `pa.array` takes several microseconds to inspect its input.
     """
     valid = None if known is None else pa.py_buffer(np.packbits(known, bitorder="little"))
     if ids.kind == "int":
@@ -142,10 +142,10 @@ _FLOAT64, _ID_TYPE = pa.float64(), pa.int64()
 
 @dataclass(slots=True)
 class Batch:
-    """The checked columns of one table, by name; one that was not given is not there.
+    """The checked columns of one table, by name; columns that were not given are absent.
 
-    Numbers that were read together are the lines of `numbers`, as `lines` says, none of them a null; `apart`
-    holds all others.
+    Numbers that were read together are the lines of `numbers`, in the order of `lines`, without nulls;
+    `apart` holds all others.
     """
 
     size: int
@@ -175,9 +175,9 @@ class Batch:
 
 
 class Layout(NamedTuple):
-    """Where the columns that are read stand in a table: numbers, as declared, and all others.
+    """Where the known columns are in a table: numbers, as declared, and all others.
 
-    `whole`: the table has nothing else, and is of float64 and int64 alone, the latter being the ids.
+    `whole`: the table has nothing else, and consists of float64 and int64 only, the latter being the ids.
     """
 
     lines: dict[str, int]  # of numbers: which comes how manieth
@@ -187,9 +187,9 @@ class Layout(NamedTuple):
 
 
 class Form:
-    """The columns that an engine knows, and the layouts of the tables that it read last.
+    """The columns that an engine knows, and the layouts of recently read tables.
 
-    Made once, it spares every further table of the same layout the look at its names and types.
+    A further table of the same layout needs no look at its names and types.
     """
 
     def __init__(self, columns: Iterable[Column]) -> None:
@@ -258,7 +258,7 @@ MOST = 2**31 - 1  # the largest whole number that a setting takes
 
 
 def one_of(name: str, value: object, known: Iterable[str], *, later: Iterable[str] = ()) -> str:
-    """A word from a list; `later` are words of the contract whose algorithm is not there yet."""
+    """A word from a list; `later` are words of the contract whose algorithm does not exist yet."""
     known, later = list(known), list(later)
     if isinstance(value, str) and value in later:
         raise SettingError(f'{name}="{value}" is not available yet', expected=f"one of: {', '.join(known)}")
@@ -269,24 +269,24 @@ def one_of(name: str, value: object, known: Iterable[str], *, later: Iterable[st
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether a value is a whole number, Python's or NumPy's; truths and spans of time are none."""
+    """Whether a value is a whole number of Python or NumPy; booleans and time spans are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a number, Python's or NumPy's."""
+    """Whether a value is a number of Python or NumPy."""
     return is_whole(value) or isinstance(value, float | np.floating)
 
 
 def whole(name: str, value: object, *, least: int = 1, most: int = MOST) -> int:
-    """A whole number from `least` to `most`, NumPy's as well."""
+    """A whole number from `least` to `most`, of Python or NumPy."""
     if not is_whole(value) or not least <= int(value) <= most:
         raise SettingError(f"{name} is {shown(value)}", expected=f"a whole number from {least} to {most}")
     return int(value)
 
 
 def ceiling(name: str, value: object, of: str, least: int) -> int | None:
-    """What another setting, which is `least`, and its like in rows may not exceed; None: nothing."""
+    """The ceiling of another setting, which is `least`, and of its values in rows; None: no ceiling."""
     if value is None:
         return None
     most = whole(name, value)
@@ -296,14 +296,14 @@ def ceiling(name: str, value: object, of: str, least: int) -> int | None:
 
 
 def threads(value: object) -> int:
-    """A number of threads; None: as many as the cores that this process may use."""
+    """A number of threads; None: the number of cores that this process may use."""
     if value is not None:
         return whole("threads", value)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def number(name: str, value: object, *, low: float, high: float, above: bool = False) -> float:
-    """A number in [low, high], or in (low, high] with `above`; NumPy's as well."""
+    """A number in [low, high], or in (low, high] with `above`; of Python or NumPy."""
     if not is_number(value) or not (low < value if above else low <= value) or not value <= high:
         bracket = "(" if above else "["
         raise SettingError(f"{name} is {shown(value)}", expected=f"a number in {bracket}{low:g}, {high:g}]")
@@ -313,7 +313,7 @@ def number(name: str, value: object, *, low: float, high: float, above: bool = F
 def attributes(
     name: str, value: object, *, least: int = 1, most: int | None = None, reserved: Iterable[str] = ("id",)
 ) -> list[str]:
-    """Names of attributes: one string or a sequence of distinct ones that are no column of ours."""
+    """Names of attributes: one string or a sequence of distinct ones that are not column names of ours."""
     names = [value] if isinstance(value, str) else list(value) if isinstance(value, Sequence) else None
     if names is None or not all(isinstance(each, str) and each for each in names):
         raise SettingError(f"{name} is {shown(value)}", expected="a name or a list of names")
@@ -334,7 +334,7 @@ def attributes(
 
 
 def _is_text(name: str) -> bool:
-    """Whether a name can be written down: there is no lone surrogate in it."""
+    """Whether a name can be encoded: it contains no lone surrogate."""
     try:
         return bool(name.encode())
     except UnicodeEncodeError:
@@ -342,7 +342,7 @@ def _is_text(name: str) -> bool:
 
 
 def tuning(value: Mapping[str, Any] | None, known: Mapping[str, Any]) -> dict[str, Any]:
-    """The tuning that was given, as JSON can hold it; `known` holds every key with its default."""
+    """The given tuning in a form that JSON can hold; `known` holds every key with its default."""
     if value is not None and not isinstance(value, Mapping):
         raise SettingError(f"tuning is {shown(value)}", expected="a dict")
     given = {key: plain(each) for key, each in (value or {}).items()}
@@ -353,7 +353,7 @@ def tuning(value: Mapping[str, Any] | None, known: Mapping[str, Any]) -> dict[st
 
 
 def plain(value: Any) -> Any:
-    """A setting without NumPy: its scalars and arrays as Python's own."""
+    """A setting without NumPy: scalars and arrays as Python objects."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     if isinstance(value, list | tuple):

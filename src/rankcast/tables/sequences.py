@@ -1,6 +1,6 @@
-"""Plain sequences as columns: lists, tuples, arrays of NumPy or pandas, with a word where that cannot be.
+"""Plain sequences as columns: lists, tuples, NumPy or pandas arrays, with a clear error if that fails.
 
-Whatever a foreign object does when it is looked at, what comes out is a sound column or an `InputError`.
+Whatever a foreign object does when it is inspected, the outcome is a valid column or an `InputError`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _GROUPS = {
 
 
 def named_reason(error: Exception) -> str:
-    """What another library says, and which error it is."""
+    """The message of another library, and the name of its error."""
     return f"{type(error).__name__}: {reason(error)}"
 
 
 def as_arrays(rows: Mapping[Any, Any], where: str, known: Mapping[str, Column] | None = None) -> list[Any]:
-    """Equally long columns from a dict of sequences; what is `known` of them serves the words of errors."""
+    """Equally long columns from a dict of sequences; `known` columns are for error messages."""
     arrays = [as_array(values, name, where, known) for name, values in rows.items()]
     if len(set(map(len, arrays))) > 1:
         names, size = list(map(str, rows)), len(arrays[0])
@@ -56,9 +56,9 @@ def as_arrays(rows: Mapping[Any, Any], where: str, known: Mapping[str, Column] |
 
 
 def as_array(values: Any, name: Any, where: str, known: Mapping[str, Column] | None = None) -> Any:
-    """One sequence as a sound Arrow array, with a clear word if it has no single type.
+    """One sequence as a valid Arrow array, with a clear error if it has no single type.
 
-    What `read_column` takes as a NumPy array is one.
+    A NumPy array that `read_column` accepts stays one.
     """
     if is_plain(values):
         return values
@@ -89,9 +89,9 @@ def _named(name: Any, known: Mapping[str, Column] | None) -> Column | None:
 
 
 def _unboxed(values: Any, name: Any, where: str, known: Column | None) -> Any:
-    """Values without scalars of NumPy's, which Arrow bends where kinds are mixed.
+    """Values without NumPy scalars, which Arrow changes where kinds are mixed.
 
-    Refuses what Arrow would not: truths among numbers, numbers among times.
+    Refuses what Arrow would accept: booleans among numbers, numbers among times.
     """
     if type(values) is np.ndarray:
         if values.dtype != object or values.ndim != 1:
@@ -111,12 +111,12 @@ def _unboxed(values: Any, name: Any, where: str, known: Column | None) -> Any:
 
 @lru_cache(maxsize=256)
 def _group(kind: Any) -> str | None:
-    """What kind of values a type has, if that is plain to see."""
+    """The kind of values of a type, if it is obvious."""
     return next((group for group, kinds in _GROUPS.items() if issubclass(kind, kinds)), None)
 
 
 def _foreign(values: Any, name: Any, where: str) -> Any:
-    """The Arrow array of a sequence that is not Python's or NumPy's own."""
+    """The Arrow array of a sequence that is not of Python or NumPy."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     what = None
@@ -133,7 +133,7 @@ def _foreign(values: Any, name: Any, where: str) -> Any:
 
 
 def _tamed(values: Any) -> Any | None:
-    """What Arrow takes only after a word in between: other byte orders and units, wide decimals."""
+    """What Arrow takes only after a conversion: other byte orders and units, wide decimals."""
     try:
         if isinstance(values, np.ndarray) and values.dtype != object:
             return pa.array(_native(values))
@@ -155,7 +155,7 @@ def _native(values: Any) -> Any:
 
 
 def _plain_value(value: Any) -> Any:
-    """A value of Python's own instead of a scalar of NumPy's; nanoseconds, which Python has not, stay."""
+    """A Python value instead of a NumPy scalar; nanoseconds, which Python lacks, stay."""
     if isinstance(value, np.longdouble):
         return float(value)
     if isinstance(value, np.datetime64 | np.timedelta64):
@@ -165,7 +165,7 @@ def _plain_value(value: Any) -> Any:
 
 
 def _no_column(values: Any, name: Any, where: str, known: Column | None, error: Exception) -> InputError:
-    """The error for a sequence that Arrow makes no array of."""
+    """The error for a sequence that Arrow cannot convert."""
     try:
         row: int | None = _first_odd(values)
         what, expected = _misfit(values, row, known)
@@ -180,7 +180,7 @@ def _no_column(values: Any, name: Any, where: str, known: Column | None, error: 
 
 
 def _mixed(first: Any, value: Any, known: Column | None) -> tuple[str, str]:
-    """What to say of two values of different kinds."""
+    """The message about two values of different kinds."""
     expected = _MIXED if known is None else _EXPECTED.get(known.kind, known.kind.value)
     return f"holds {shown(first)} and {shown(value)}, which are of different kinds", expected
 
@@ -198,7 +198,7 @@ def _misfit(values: Any, row: int | None, known: Column | None) -> tuple[str, st
 
 
 def _first_odd(values: Any) -> int:
-    """The first row at which Arrow gives up; only on the way to an error."""
+    """The first row at which Arrow gives up; only used for an error."""
     low, high = 0, len(values)
     while high - low > 1:
         middle = (low + high) // 2

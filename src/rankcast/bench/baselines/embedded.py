@@ -1,6 +1,6 @@
 """Databases and libraries inside the process: DuckDB, SQLite's R*-tree, rtree and scipy's k-d tree.
 
-Each is asked in the way that is fastest for it: after every batch for all lists, at every position anew.
+Each is asked in the way that is fastest for it: after every batch for all lists, at every position.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def last_values(events: Columns) -> Columns:
 
 
 class DuckdbRanges:
-    """Lists that DuckDB makes anew after every batch, on one thread, by a join and a window function."""
+    """Lists that DuckDB recomputes after every batch, on one thread, by a join and a window function."""
 
     def __init__(self, objects: Columns, subscriptions: Columns, k: int) -> None:
         self._base: Any = importlib.import_module("duckdb").connect(config={"threads": 1})

@@ -34,7 +34,7 @@ Rows = NDArray[np.int32]
 
 
 class Texts(NamedTuple):
-    """Vectors one behind the other, and the same entries by term: owners in order, and weights."""
+    """Vectors one after the other, and the same entries by term: owners in order, and weights."""
 
     start: Integers
     term: Rows

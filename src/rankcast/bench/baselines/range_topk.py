@@ -4,7 +4,7 @@
 object is affected if the object was among its k best or now beats the k-th; its list is then computed again
 from the objects in its range. `BoxScan` does the same over two attributes, from the objects in the range of
 x. `NumpyLists` does it without Numba. `ObjectScan` finds first results by a scan of all objects for each
-subscription. `AllAnew` makes every list anew once a batch and compares it with the last one: what wins where
+subscription. `AllAnew` rebuilds every list once per batch and compares it with the last one: what wins where
 a batch changes most lists.
 """
 
@@ -156,7 +156,7 @@ class NumpyLists:
             self._make(row)
 
     def publish(self, key: int, value: float) -> Integers:
-        """Apply an update and make the lists anew in which the object was, is or could be; their rows."""
+        """Apply an update and make the lists again in which the object was, is or could be; their rows."""
         place = self._place[key]
         x, better = self._x[place], min(self._y[place], value)
         self._y[place] = value
@@ -319,7 +319,7 @@ def _room(size: int) -> Changes:
 
 
 class AllAnew:
-    """Lists that are made anew once a batch of new values, and compared with those before.
+    """Lists that are rebuilt once a batch of new values, and compared with those before.
 
     Where each range begins and ends among the objects by x is found once. A list is read off the objects by
     value, best first, or if its range holds few objects off these: whichever is likely to end sooner.

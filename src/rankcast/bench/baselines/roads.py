@@ -72,7 +72,7 @@ def _search(  # noqa: PLR0912
 
 
 class DijkstraTopK:
-    """The k nearest objects at every position anew; it has the objects by edge as an engine has them."""
+    """The k nearest objects at every position again; it has the objects by edge as an engine has them."""
 
     def __init__(self, graph: RoadGraph, objects: Columns, k: int) -> None:
         engine = MovingTopK(over=[], k=k, metric="network", graph=graph)

@@ -56,7 +56,7 @@ def state_bytes(engine: GeoTextTopK) -> int:
 
 
 def sizes(engine: GeoTextTopK, _: Any) -> dict[str, float]:
-    """Messages in the buffer of a subscription, and bytes a subscription of the parts of the state."""
+    """Messages in the buffer of a subscription, and bytes per subscription of the parts of the state."""
     by_part = {"buffer_size": engine.stats()["buffered"] / len(engine)}
     for part, used in engine.memory().items():
         by_part[f"bytes_{part.replace(' ', '_')}"] = used / len(engine)
@@ -282,7 +282,7 @@ def otherwise(some: pa.Table, others: pa.Table, rng: np.random.Generator) -> dic
 
 @case("geotext.amend", small=SMALL, full=[FULL, PAPER], seed=24, unit="subscription", runs=3)
 def amend(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Subscriptions amended to what others register anew, by what changes, and removed; call by call.
+    """Subscriptions amended to what others register again, by what changes, and removed; call by call.
 
     Many calls follow one another, since lists and buffers make room for several at a time.
     """

@@ -243,7 +243,7 @@ def relaxed(parameters: Parameters, rng: np.random.Generator) -> Trial:
     seed=34,
 )
 def function(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Match Zipfian events relaxed, by a function of one's own (the Euclidean norm); the scan beside it."""
+    """Match Zipfian events relaxed, by a user's function (the Euclidean norm); the scan beside it."""
     over, rows, events = zipfian(parameters, rng)
     engines = {
         name: loaded(name, over, rows, k=parameters["k"], mode="relaxed", combine=euclidean)

@@ -2,7 +2,7 @@
 
 The setting is the paper's [Moving §5.2]: objects in a square of 5,000 km, attributes in [0, 1], distance over
 the side of the square, equal weights; cars at some 60 km/h, a position each second. Scores are the weighted
-sum, a function of one's own, and those whose zones are circles. The
+sum, a user's function, and those whose zones are circles. The
 cases of `MovingSkyline` are in `skyline`.
 """
 
@@ -283,7 +283,7 @@ def changing(
     agrees: Callable[[Columns], bool],
     runs: int,
 ) -> Trial:
-    """Objects change one after the other, each with a place and attributes anew; all zones anew beside it.
+    """Objects change one after the other, each with a place and attributes again; all zones again beside it.
 
     Half of them are `known`; `now` has all rows that came, and `agrees` is asked with the last of each.
     """
@@ -337,7 +337,7 @@ def _latest(objects: Columns) -> Columns:
     runs=3,
 )
 def own(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Follow cars by a function of one's own in Python; the same score as a weighted sum beside it."""
+    """Follow cars by a user's function in Python; the same score as a weighted sum beside it."""
     cars, seconds, k = parameters["queries"], parameters["duration"], parameters["k"]
     over, objects, steps = world(parameters, rng, cars=cars, seconds=seconds)
     weights = np.array(weights_of(len(over)))

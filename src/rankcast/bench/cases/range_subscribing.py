@@ -102,7 +102,7 @@ def unsubscribe(parameters: Parameters, rng: np.random.Generator) -> Trial:
 def amend(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Give subscriptions among many another range, another upper end, or one near by; beside it subscribing.
 
-    Both draw ranges anew every time: those of the time before are still at hand. Another range replaces
+    Both draw ranges again every time: those of the time before are still at hand. Another range replaces
     nearly the whole list, so there are half as many deltas again as first results. The index brings points to
     their places when an event comes: then that is inside too, one with no effect. What takes a few
     milliseconds is done 25 times, as it is easily disturbed.

@@ -117,7 +117,7 @@ def publish(parameters: Parameters, rng: np.random.Generator) -> Trial:
     runs=SLOW_RUNS,
 )
 def batch_sizes(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Publish batches of all sizes; beside it a program that makes every list anew once a batch."""
+    """Publish batches of all sizes; beside it a program that rebuilds every list once per batch."""
     work, k = drawn(parameters, rng, SLOW_RUNS + 1), parameters["k"]
     engine = loaded("sparse", k, work.objects, work.subscriptions)
     lists = AllAnew(work.objects, work.subscriptions, k)

@@ -65,7 +65,7 @@ def steps(
 
 
 def _traces(rng: np.random.Generator, people: int, count: int, seconds: float) -> Floats:
-    """Ways (people, count, 2) from 0 on."""
+    """Ways (people, count, 2) from 0."""
     folder, length = _data(), count * seconds
     if folder is None:
         return _walks(rng, people, count, seconds)

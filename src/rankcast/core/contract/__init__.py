@@ -1,20 +1,20 @@
-"""The laws that every engine keeps, as checks that run on any engine under any method or index.
+"""The laws of every engine, as checks that run on any engine with any method or index.
 
 A `Subject` is an engine class with one variant (a `method` or an `index`). An engine of the package gets
-every law by standing in `rankcast.core.spec.ENGINES`, a new variant by standing in its class's `variants`. A
+every law by being in `rankcast.core.spec.ENGINES`, a new variant by being in its class's `variants`. A
 check takes a way to make the engine and a `Workload`, runs it, and raises `AssertionError` with what differed
-and where. They need no test library, so they run on an engine of one's own as well. `run` makes the `Run`
-that most of them compare theirs with.
+and where. Checks need no test library, so they also run on your own engine. `run` makes the `Run`
+that most of them compare with.
 
 | check     | law                                                                                       |
 | --------- | ----------------------------------------------------------------------------------------- |
 | `follow`  | answers equal the model's, step by step; deltas replay                                     |
 | `cut`     | one batch of n and n batches of one end in the same results                               |
-| `reload`  | saving, loading and going on is the same as never having stopped, to the last bit         |
+| `reload`  | saving, loading and continuing is the same as never stopping, to the last bit             |
 | `refuse`  | a call that raises has changed nothing, and its text names the column and the row         |
-| `net`     | several calls as one batch answer with the net change                                     |
-| `apart`   | inputs are never written to, and nothing hangs on them after the call                     |
-| `bounded` | memory does not grow with the number of events that have passed                           |
+| `net`     | several calls as one batch return the net change                                          |
+| `apart`   | inputs are never written to, and nothing depends on them after the call                   |
+| `bounded` | memory does not grow with the number of past events                                       |
 | `threads` | calls of several threads are as if made one after the other; no list is read half changed |
 """
 

@@ -1,4 +1,4 @@
-"""The laws, one function each; what they are checked on, and how answers, results and states are compared."""
+"""The laws, one function each; what they run on, and how answers, results and states are compared."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Plain = Callable[[Engine, list[dict[str, Any]]], list[dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Workload:
-    """Settings of an engine and calls that are valid one after the other: (call, rows)."""
+    """Settings of an engine and a valid sequence of calls: (call, rows)."""
 
     settings: dict[str, Any] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
@@ -122,7 +122,7 @@ State = tuple[Any, dict[str, tuple[Any, bytes]]]
 
 
 def frozen(engine: Engine) -> State:
-    """The state of an engine as it is now: header, and by name the type and the bytes of each array."""
+    """The current state of an engine: header, and by name the type and the bytes of each array."""
     header, arrays = engine.state()
     return copy.deepcopy(header), {name: (array.dtype, array.tobytes()) for name, array in arrays.items()}
 
@@ -153,7 +153,7 @@ def same_state(engine: Engine, twin: Engine, where: str) -> None:
 
 
 class Run:
-    """What an engine answered and was: at the beginning, and after each step of a workload."""
+    """The answers and states of an engine: at the start, and after each step of a workload."""
 
     def __init__(self) -> None:
         self.answers: list[Any] = []
@@ -161,7 +161,7 @@ class Run:
         self._states: list[State] = []
 
     def note(self, engine: Engine, answer: pa.Table | None) -> None:
-        """Keep what the engine has answered and is now."""
+        """Record the engine's answer and current state."""
         self.answers.append(answer)
         self.results.append(engine.results() if hasattr(engine, "results") else None)
         self._states.append(frozen(engine))
@@ -171,11 +171,11 @@ class Run:
         return self.answers[1:], self.results[1:]
 
     def same_before(self, place: int, engine: Engine, where: str) -> None:
-        """An engine is as this one was before a step."""
+        """Check that an engine is as this one was before a step."""
         same_as(self._states[place], engine, where)
 
     def same_after(self, place: int, engine: Engine, answer: Any, where: str) -> None:
-        """An engine has answered a step as this one did, and is as this one was after it."""
+        """Check that an engine has answered a step as this one did, and has the same state after it."""
         expected = self.answers[place + 1]
         assert answer is expected is None or answer.equals(expected), f"{where}: answered otherwise"
         same_as(self._states[place + 1], engine, where)
@@ -186,7 +186,7 @@ def follow(
 ) -> None:
     """Run engine and model side by side and compare answers and results after every step.
 
-    Where several answers are right, `plain` checks the rows of one against the engine and makes all alike.
+    If several answers are right, `plain` checks the rows of one against the engine and makes all alike.
     """
     engine: Any = make(workload.settings)
     now = engine.results() if hasattr(engine, "results") else None
@@ -206,7 +206,7 @@ def follow(
 
 
 def _replays(engine: Engine, before: pa.Table, after: pa.Table, answer: pa.Table, where: str) -> None:
-    """Deltas on the former results give the new ones (of engines whose scores move: the items)."""
+    """Deltas applied to the previous results give the new ones (for engines whose scores move: the items)."""
     held = deltas.replay(before, answer)
     now: dict[Any, dict[Any, float]] = {}
     for row in after.to_pylist():
@@ -220,7 +220,7 @@ def _replays(engine: Engine, before: pa.Table, after: pa.Table, answer: pa.Table
 
 
 def run(make: Make, workload: Workload) -> Run:
-    """Take the steps one after the other, as the checks below take them otherwise."""
+    """Take the steps one after the other; the checks below take them in other ways."""
     engine, whole = make(workload.settings), Run()
     whole.note(engine, None)
     for call, rows in workload.steps:
@@ -240,7 +240,7 @@ def cut(make: Make, workload: Workload, whole: Run) -> None:
 
 
 def reload(make: Make, workload: Workload, whole: Run, folder: Path, at: int, **given: Any) -> None:
-    """Save and load before step `at` and go on with the loaded one, as one that never stopped."""
+    """Save and load before step `at` and continue with the loaded engine; nothing must differ."""
     engine = make(workload.settings)
     for place, (call, rows) in enumerate(workload.steps):
         if place == at:
@@ -277,7 +277,7 @@ def refuse(make: Make, workload: Workload, spoilers: Sequence[Spoiler], at: int)
 
 
 def net(make: Make, workload: Workload, whole: Run, start: int) -> None:
-    """The steps from `start` on, applied as one batch, answer with the difference of the results."""
+    """The steps from `start` on, applied as one batch, return the difference of the results."""
     engine = make(workload.settings)
     for call, rows in workload.steps[:start]:
         getattr(engine, call)(rows)
@@ -290,7 +290,7 @@ def net(make: Make, workload: Workload, whole: Run, start: int) -> None:
 
 
 def _spare(engine: Engine, before: pa.Table, after: pa.Table, answer: pa.Table) -> None:
-    """A net change names each pair once, tells no update that is none, and has the current ranks."""
+    """A net change names each pair once, reports no empty update, and has the current ranks."""
     old = {(row["subscription"], row["item"]): row["score"] for row in before.to_pylist()}
     new = {(row["subscription"], row["item"]): row for row in after.to_pylist()}
     told = answer.to_pylist()
@@ -304,9 +304,9 @@ def _spare(engine: Engine, before: pa.Table, after: pa.Table, answer: pa.Table) 
 
 
 def divide(make: Make, workload: Workload, whole: Run, at: int, tolerance: float = 0.0) -> None:
-    """An engine that is divided in two before step `at`, and joined again, goes on as one that was not.
+    """An engine that is divided in two before step `at`, and joined again, continues like one that was not.
 
-    Only the order of registration is another. The halves, too, go on as that one does with their part.
+    Only the order of registration differs. Each half also continues like that one on its part.
     """
     engine: Any = make(workload.settings)
     if not hasattr(engine, "absorb") or type(engine).spec.undivided is not None:
@@ -331,7 +331,7 @@ def divide(make: Make, workload: Workload, whole: Run, at: int, tolerance: float
 
 
 def _copy(engine: Engine) -> Any:
-    """The same engine once more."""
+    """A copy of the engine."""
     header, arrays = engine.state()
     return type(engine).restore(copy.deepcopy(header), {name: each.copy() for name, each in arrays.items()})
 
@@ -344,11 +344,11 @@ def _sorted(rows: Any) -> list[dict[str, Any]] | None:
 
 
 def bounded(engine: Engine, churn: Callable[[Engine, int], None], rounds: int = 70) -> None:
-    """Rounds that end with as much alive as they began with do not make the state grow.
+    """Rounds that end with as much alive as they started with do not make the state grow.
 
-    Growth by doubling and compaction now and then make the size swing, so the largest size of the second half
-    is compared with that of the first: a state that followed the events would be twice as large. Rounds have
-    numbers of equally many digits, so that ids made from them take equal room.
+    Growth by doubling and occasional compaction make the size swing, so the largest size of the second half
+    is compared with that of the first: a state that grew with the events would be twice as large. Rounds have
+    numbers with equally many digits, so that ids made from them take equal room.
     """
     sizes = []
     for place in range(2 * rounds):
@@ -358,7 +358,7 @@ def bounded(engine: Engine, churn: Callable[[Engine, int], None], rounds: int = 
 
 
 def apart(make: Make, workload: Workload, whole: Run) -> None:
-    """No call writes into the memory of its input, and nothing kept or answered hangs on it afterwards."""
+    """No call writes into the memory of its input, and nothing stored or returned depends on it later."""
     engine = make(workload.settings)
     for place, (call, rows) in enumerate(workload.steps):
         memory, given = _in_memory(rows)
@@ -370,7 +370,7 @@ def apart(make: Make, workload: Workload, whole: Run) -> None:
 
 
 def _in_memory(rows: Any) -> tuple[bytearray, Any]:
-    """A table whose columns lie in memory of ours, without a copy; ids lie in a column of their own."""
+    """A table whose columns are in our memory, without a copy; ids are in a separate column."""
     table = pa.table({"id": rows} if isinstance(rows, list) else rows)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -381,7 +381,7 @@ def _in_memory(rows: Any) -> tuple[bytearray, Any]:
 
 
 def slices(rows: Any) -> Iterator[Any]:
-    """Rows one by one, by turns as a dict of columns and as a list of one dict; any other thing is whole."""
+    """Rows one by one, in turn as a dict of columns and as a list of one dict; anything else stays whole."""
     if not isinstance(rows, dict):
         yield from ([one] for one in rows) if isinstance(rows, list) else [rows]
         return

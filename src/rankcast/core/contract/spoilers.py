@@ -1,4 +1,4 @@
-"""Bad input: each spoiler makes rows that must be refused out of rows that are fine."""
+"""Bad input: each spoiler turns good rows into rows that must be refused."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def text_for_number(call: str, rows: Any) -> Bad | None:
 
 
 def truth_among_numbers(call: str, rows: Any) -> Bad | None:
-    """A truth among the numbers of a column."""
+    """A boolean among the numbers of a column."""
     column = _number_column(rows)
     if column is None or rows[column][0] is None or len(rows[column]) < 2:
         return None
@@ -98,7 +98,7 @@ def truth_among_numbers(call: str, rows: Any) -> Bad | None:
 
 
 def no_row(call: str, rows: Any) -> Bad | None:
-    """A list of dicts of which the last one is none."""
+    """A list of dicts whose last element is not a dict."""
     if not isinstance(rows, dict) or not rows["id"]:
         return None
     records = [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
@@ -106,7 +106,7 @@ def no_row(call: str, rows: Any) -> Bad | None:
 
 
 def damaged_id(call: str, rows: Any) -> Bad | None:
-    """Strings of Arrow's of which the last is not text."""
+    """Arrow strings of which the last is not valid text."""
     ids = rows["id"] if isinstance(rows, dict) else rows
     if not ids or not isinstance(ids[0], str):
         return None
@@ -130,7 +130,7 @@ def _number_column(rows: Any) -> str | None:
 
 
 def _in_a_number(rows: Any, value: float) -> Bad | None:
-    """The value in the last row that is looked at: one that removes an object may hold whatever it likes."""
+    """The value in the last row that is checked: a row that removes an object may hold anything."""
     column = _number_column(rows)
     if column is None:
         return None

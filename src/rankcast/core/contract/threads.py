@@ -1,4 +1,4 @@
-"""The law of several threads: whatever they call at once, it is as if they had called one after the other."""
+"""The law of threads: whatever they call at once, it is as if they had called one after the other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SWITCH = 1e-6  # seconds after which Python lets another thread run
 
 
 class Entry(NamedTuple):
-    """A call, and what came of it: an answer, or the words of a refusal."""
+    """A call and its outcome: an answer, or the text of a refusal."""
 
     call: str
     given: tuple[Any, ...]
@@ -34,10 +34,10 @@ def threads(
     readers: int = 2,
     reads: Sequence[tuple[str, tuple[Any, ...]]] = (),
 ) -> None:
-    """Threads that take the steps, each with ids of its own, and threads that read meanwhile.
+    """Some threads take the steps, each with its own ids, and others read at the same time.
 
-    Every answer, every list that was read and the state at the end are those of the same calls made one after
-    the other, in the order in which they took their turns.
+    Every answer, every list that was read and the final state must equal those of the same calls made one
+    after the other, in the order in which they took their turns.
     """
     engine = make(workload.settings)
     log = _record(engine)
@@ -56,7 +56,7 @@ def threads(
 
 
 def _record(engine: Engine) -> list[Entry]:
-    """Let an engine note its calls, in the order in which they take their turns."""
+    """Make an engine record its calls, in the order in which they take their turns."""
     log: list[Entry] = []
     kind = type(engine)
 
@@ -83,7 +83,7 @@ def _made(engine: Any, call: str, given: tuple[Any, ...]) -> Entry:
 
 
 def _run(engine: Engine, scripts: Sequence[Sequence[tuple[str, tuple[Any, ...]]]]) -> None:
-    """Run scripts at once, a thread each."""
+    """Run scripts at the same time, one thread each."""
     start, failed = Barrier(len(scripts)), []
 
     def follow(script: Sequence[tuple[str, tuple[Any, ...]]]) -> None:

@@ -141,7 +141,7 @@ def forward(graph: FullGraph, subs: Subscriptions, rows: Rows, start: int) -> in
 class FullRelationGraph(IndexedGraph):
     """G*: how many rows cover each covered one.
 
-    Memory: 4 bytes a row and the indexes (see `ContainmentIndex`).
+    Memory: 4 bytes per row and the indexes (see `ContainmentIndex`).
     """
 
     _subscribe = staticmethod(subscribe)
@@ -193,7 +193,7 @@ class FullRelationGraph(IndexedGraph):
         return header, {**arrays, "degree": self._degree}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
+        """Take over what `state` returned."""
         super().restore(header, arrays)
         self._degree = np.array(arrays["degree"])
         return self
@@ -202,7 +202,7 @@ class FullRelationGraph(IndexedGraph):
         return {"degree": integrity.like(self._degree)}
 
     def check_restored(self, subs: Subscriptions) -> None:
-        """Refuse a state from a snapshot that is not that of the owner's rows; see `integrity`."""
+        """Refuse a state from a snapshot that does not belong to the owner's rows; see `integrity`."""
         super().check_restored(subs)
         live = np.flatnonzero(subs.status != GONE)
         integrity.need(live.max(initial=-1) < self._degree.size, "degree", "is too short")

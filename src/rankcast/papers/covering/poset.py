@@ -282,7 +282,7 @@ def resettle(poset: Poset, subs: Subscriptions, rows: Rows, start: int) -> int:
 
 @njit(**EXACT)
 def edges_fit(edge: Rows, first: Rows, meta: NDArray[np.int64], status: NDArray[np.int8]) -> bool:
-    """Whether the edges of a poset hang together."""
+    """Whether the edges of a poset are consistent."""
     used, rows = meta[USED], status.size
     if not (0 <= meta[LIVE] <= used <= edge.shape[0]):
         return False
@@ -317,7 +317,7 @@ def edges_fit(edge: Rows, first: Rows, meta: NDArray[np.int64], status: NDArray[
 
 
 class PosetGraph(IndexedGraph):
-    """The strict poset. Memory: 8 bytes a row, 24 an edge, and the indexes (see `ContainmentIndex`)."""
+    """The strict poset. Memory: 8 bytes per row, 24 an edge, and the indexes (see `ContainmentIndex`)."""
 
     _subscribe = staticmethod(subscribe)
 
@@ -380,7 +380,7 @@ class PosetGraph(IndexedGraph):
         return header, {**arrays, "edge": self._edge, "first": self._first, "poset": self._meta}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
+        """Take over what `state` returned."""
         super().restore(header, arrays)
         self._edge, self._first = np.array(arrays["edge"]), np.array(arrays["first"])
         self._meta = np.array(arrays["poset"])
@@ -391,7 +391,7 @@ class PosetGraph(IndexedGraph):
         return {**own, "poset": integrity.like(self._meta, length=META)}
 
     def check_restored(self, subs: Subscriptions) -> None:
-        """Refuse a state from a snapshot that is not that of the owner's rows; see `integrity`."""
+        """Refuse a state from a snapshot that does not belong to the owner's rows; see `integrity`."""
         super().check_restored(subs)
         integrity.within(self._meta[WANTED : WANTED + 1], 0, len(self._edge) + 1, "poset")
         fit = edges_fit(self._edge, self._first, self._meta, subs.status)

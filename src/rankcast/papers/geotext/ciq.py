@@ -301,12 +301,12 @@ PAIRS = 1 << 16  # hits of several messages at a time
 
 
 class CellIndex:
-    """Posting lists by term and cell, made anew at the next message after subscriptions came or went.
+    """Posting lists by term and cell, rebuilt at the next message after subscriptions came or went.
 
     A `SubscriptionIndex` of `rankcast.geotext.indexes`. Everything follows from the state of the engine, so
     a snapshot has no more than which subscriptions there are.
 
-    Memory: 80 bytes a term of a subscription (in ten cells each), 48 a subscription, 16 a term and cell.
+    Memory: 80 bytes per term of a subscription (in ten cells each), 48 a subscription, 16 a term and cell.
     """
 
     def __init__(self, frame: Frame) -> None:

@@ -61,7 +61,7 @@ class ScoredLists:
         self.lay([], np.empty(0))
 
     def lay(self, dimensions: list[Entries], score: Floats) -> None:
-        """Lay out the entries of all dimensions anew; `score` by row is what bounds them."""
+        """Lay out the entries of all dimensions again; `score` by row is what bounds them."""
         fill = self._branching - (self._branching // 8 if self._live else 0)
         needed = self.blocks.root.size
         for entries in dimensions:
@@ -115,7 +115,7 @@ class ScoredLists:
         return self
 
     def check_restored(self, columns: Columns, wanted: Bools, number: NDArray[np.int64]) -> None:
-        """Refuse lists from a snapshot that do not hang together or, if live, hold just the `wanted` rows.
+        """Refuse lists from a snapshot that are inconsistent or, if live, do not hold just the `wanted` rows.
 
         `number` is raised by the entries of each list.
         """
@@ -189,7 +189,7 @@ class IntervalIndex:
     """The best boxes for an event, by one index of intervals in each dimension.
 
     `combine` is None for exact matching, "sum" or "max" for relaxed matching by the Threshold Algorithm.
-    Rows come, go and change their scores one by one, in place. Everything is laid out anew where more than
+    Rows come, go and change their scores one by one, in place. Everything is laid out again where more than
     half come at once, and, to give memory back, where half are gone.
     """
 
@@ -237,7 +237,7 @@ class IntervalIndex:
         )
 
     def stats(self) -> dict[str, Any]:
-        """How often blocks were split or joined, and subtrees of centres built anew."""
+        """How often blocks were split or joined, and subtrees of centres rebuilt."""
         meta, rebuilt = self._lists.blocks.meta, self._centres.meta[REBUILT]
         return {
             "index_splits": int(meta[SPLITS]),
@@ -250,7 +250,7 @@ class IntervalIndex:
         return {"built": self._built, "size": self._size}, {**self._lists.state(), **self._centres._asdict()}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
+        """Take over what `state` returned."""
         mine = self._centres._asdict()
         given = {name: array for name, array in arrays.items() if not name.startswith("lists_")}
         nodes = len(given["number"]) if "number" in given and given["number"].ndim else 0
@@ -262,7 +262,7 @@ class IntervalIndex:
         return self
 
     def check_restored(self, columns: Columns, wanted: Bools) -> None:
-        """Refuse a state from a snapshot that is not that of the `wanted` rows; see `integrity`."""
+        """Refuse a state from a snapshot that does not belong to the `wanted` rows; see `integrity`."""
         rows = np.flatnonzero(wanted).astype(np.int32)
         integrity.need(self._size == rows.size, "size", f"is {self._size}, not {rows.size}")
         by_centres = KINDS[self._kind] == CENTRES
@@ -303,7 +303,7 @@ class IntervalIndex:
     # Building and editing
 
     def _build(self, columns: Columns, rows: Rows) -> None:
-        """Lay out everything anew."""
+        """Lay out everything again."""
         self._size = self._built = rows.size
         dimensions: list[Entries] = []
         planted, used = [], 0

@@ -10,7 +10,7 @@ left child first, is a walk along the leaves that leaps over blocks; `threshold`
 Entries come and go in place [Ranked §3.1]. One goes into the leaf where it belongs by (list, score, label). A
 full block is split in the middle, and above it as many as are full; so blocks stay ordered by score first, as
 in the paper's scored R-tree, whatever their extents. A block that has become thin goes into a neighbour that
-has room. Cost: O(b) a level that changes, O(log_b n) levels; equal scores descend once more to compare
+has room. Cost: O(b) per level that changes, O(log_b n) levels; equal scores descend once more to compare
 labels. `fits` checks restored blocks: O(n), nothing read is trusted.
 """
 
@@ -395,7 +395,7 @@ def remove_entry(blocks: Blocks, j: int, row: int) -> int:
 
 @njit(**EXACT)
 def fits(blocks: Blocks, columns: Columns, wanted: Bools, live: bool, number: Longs) -> bool:
-    """Whether blocks of scored lists hang together; `number` counts the entries of each list.
+    """Whether blocks of scored lists are consistent; `number` counts the entries of each list.
 
     Live lists hold each `wanted` row once a dimension, in order; others hold rows of `wanted.size`, in any.
     """

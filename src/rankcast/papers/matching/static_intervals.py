@@ -5,17 +5,17 @@
 | `sopt-r-tree` | all intervals in the order of `arrangement`, under a b-way R-tree | the only one |
 | `segment-tree` | the intervals that cover one node by score | a path of nodes |
 
-[Ranked §2.2.1, §3.2]. One row more may change the whole arrangement, and its ends cut segments anew. So rows
+[Ranked §2.2.1, §3.2]. One row more may change the whole arrangement, and its ends cut segments again. So rows
 that come later, or with another score, stand in a box tree beside what is built (`fresh`), and of what is
 built they and removed ones are passed over. When both together are more than a 64th of all, everything is
-built anew: O(64 log n) amortised a change. Events that are intervals meet ones that lie apart, whose order an
+rebuilt: O(64 log n) amortised a change. Events that are intervals meet ones that lie apart, whose order an
 arrangement leaves open: for these the SOPT-R-tree has a second order, by score, which the first such event
 makes of what is built, and which is good until the next time that everything is built.
 
-The arrangement of the SOPT-R-tree leaves few leaves that an event opens in vain. The constraint graph has an
-edge from an interval to a worse one if they overlap at a point where no interval of a rank between them lies.
-Seen from below, the intervals taken so far (best first) show a row of visible blocks; the next one gets an
-edge from the owner of every block that it overlaps, and then hides them. Each interval adds at most three
+The arrangement of the SOPT-R-tree leaves few leaves that an event opens for nothing. The constraint graph has
+an edge from an interval to a worse one if they overlap at a point where no interval of a rank between them
+lies. Seen from below, the intervals taken so far (best first) show a row of visible blocks; the next one gets
+an edge from the owner of every block that it overlaps, and then hides them. Each interval adds at most three
 blocks, so there are at most 3n edges. The arrangement takes, again and again, the interval with the smallest
 left end among those without an edge from one that is not taken yet. Cost: O(n log n). Blocks live on 2m + 1
 slots (see `trees`); a Fenwick tree over their first slots finds the block of a slot.
@@ -205,7 +205,7 @@ class StaticIntervalIndex:
         return {"removed": self._removed, "size": self._size, "fresh": header}, arrays
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
+        """Take over what `state` returned."""
         self._removed, self._size = integrity.whole(header, "removed"), integrity.whole(header, "size")
         own = {name: a for name, a in arrays.items() if not name.startswith(("lists_", "fresh_"))}
         d = self._dimensions
@@ -220,7 +220,7 @@ class StaticIntervalIndex:
         return self
 
     def check_restored(self, columns: Columns, wanted: Bools) -> None:
-        """Refuse a state from a snapshot that is not that of the `wanted` rows; see `integrity`."""
+        """Refuse a state from a snapshot that does not belong to the `wanted` rows; see `integrity`."""
         packed = np.zeros_like(wanted)
         fits = 1 <= self._packed.size <= wanted.size
         integrity.need(fits, "packed", f"has {self._packed.size} entries")
@@ -273,7 +273,7 @@ class StaticIntervalIndex:
         return np.concatenate([np.flatnonzero(self._packed).astype(np.int32), self._fresh.present()])
 
     def _rebuild(self, columns: Columns, rows: Rows) -> None:
-        """Build everything anew from the rows that are there."""
+        """Build everything again from the rows that are there."""
         self._packed[rows] = True
         self._size, self._removed, self._by_score = rows.size, 0, None
         self._fresh = BoxTreeIndex(self._dimensions, combine=self._combine)

@@ -8,7 +8,7 @@ meets all of its list.
 
 The interval tree changes in place. An interval that finds no child makes one, with one of its ends as the
 centre; a node whose subtree is empty goes. Where a child has got more than three quarters of the intervals of
-its parent, that parent's subtree is built anew with medians as centres, after which a child has two thirds at
+its parent, that parent's subtree is rebuilt with medians as centres, after which a child has two thirds at
 most: so depth stays O(log n) and a change costs O(log^2 n) amortised. Without any node (`top` is empty) a
 dimension has one list, with the number 0.
 """
@@ -390,7 +390,7 @@ def rebuild(centres: Centres, blocks: Blocks, columns: Columns, node: int, j: in
 
 @njit(**EXACT)
 def centres_fit(tree: Centres, blocks: Blocks, columns: Columns, rows: Rows, number: Longs) -> bool:
-    """Whether trees of centres hang together, and each of the rows stands in the list where it belongs.
+    """Whether trees of centres are consistent, and each of the rows stands in the list where it belongs.
 
     `number` counts the entries of each list, as they stand in the blocks, which must fit already.
     """

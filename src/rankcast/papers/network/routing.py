@@ -317,7 +317,7 @@ class Routing:
     def _links(self, reached: Bools) -> int:
         """Links of the IP network under the tree's links that events crossed.
 
-        An event reaches a part of the tree that hangs together: it crosses the links inside that part.
+        An event reaches a connected part of the tree: it crosses the links inside that part.
         """
         child = np.flatnonzero(self.parent >= 0)
         both = reached[:, child] & reached[:, self.parent[child]]

@@ -79,7 +79,7 @@ class Witness:
         return self._asked(self._objects, max(self.k, len(self._objects["id"])))
 
     def follow(self, events: Columns) -> None:
-        """Let the events change the objects, and ask anew."""
+        """Let the events change the objects, and ask again."""
         y = self._objects["y"].copy()
         for item, value in zip(events["id"], events["y"], strict=True):
             y[item] = value
