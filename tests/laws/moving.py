@@ -21,6 +21,7 @@ EARTH_RADIUS = 6_371_008.8
 METRICS = st.sampled_from(["euclidean", "euclidean", "manhattan", "haversine", "network", "network"])
 GRAPHS = st.sampled_from(list(roads.WORLDS))
 LENGTHS = st.sampled_from([0, 1, 2, 4, 9, 0.25])
+SPACE = st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 3))
 PLANE = st.tuples(st.integers(0, 4), st.integers(0, 4))
 GLOBE = st.tuples(st.sampled_from([-180, -10, 0, 10, 170]), st.sampled_from([0, 20]))
 NAMES = (
@@ -53,9 +54,11 @@ def steps(
     takes_k: bool,
     filters: bool = False,
     graph: RoadGraph | None = None,
+    dimensions: int = 2,
 ) -> tuple[tuple[str, Any], ...]:
     """Calls that are valid one after the other."""
-    places = GLOBE if metric == "haversine" else PLANE
+    places = GLOBE if metric == "haversine" else PLANE if dimensions == 2 else SPACE
+    axes = "xyz"[:dimensions]
     subscription = draw(st.sampled_from([lambda i: i - 1, lambda i: f"s{i}"]))
     item = draw(st.sampled_from([lambda i: 10 * i - 20, lambda i: chr(ord("z") - i)]))
     queries = {subscription(i) for i in range(draw(st.sampled_from([5, 5, 5, CROWD])))}
@@ -68,7 +71,7 @@ def steps(
         rows: Any
         if call == "upsert":
             names = draw(st.lists(st.sampled_from(items), max_size=len(items)))
-            rows = draw(_placed(names, places, drop=False))
+            rows = draw(_placed(names, places, axes, drop=False))
             rows |= {name: [draw(st.sampled_from(attributes)) for _ in names] for name in over}
             if draw(st.booleans()):
                 rows |= draw(_hours(len(names)))
@@ -86,11 +89,11 @@ def steps(
             rows = draw(_some(live))
             live -= set(rows)
         elif call == "publish":
-            rows = draw(_placed(draw(_some(live, unique=False)), places, drop=False))
+            rows = draw(_placed(draw(_some(live, unique=False)), places, axes, drop=False))
         else:
             crowd = call == "subscribe" and not live and len(queries) == CROWD
             names = sorted(queries) if crowd else draw(_some(queries - live if call == "subscribe" else live))
-            rows = draw(_placed(names, places, drop=call == "amend"))
+            rows = draw(_placed(names, places, axes, drop=call == "amend"))
             if takes_k and draw(st.booleans()):
                 rows["k"] = [draw(st.sampled_from([None, 1, 2, 7, 10**6, 2**31 - 1])) for _ in names]
             if filters and over and draw(st.integers(0, 2)) == 0:
@@ -108,12 +111,13 @@ def _some(names: set[Any], *, unique: bool = True) -> st.SearchStrategy[list[Any
 
 
 @st.composite
-def _placed(draw: st.DrawFn, names: list[Any], places: Any, *, drop: bool) -> dict[str, list[Any]]:
+def _placed(draw: st.DrawFn, names: list[Any], places: Any, axes: str, *, drop: bool) -> dict[str, list[Any]]:
     """Rows with places; with `drop` a coordinate may be absent."""
     spots = [draw(places) for _ in names]
-    rows: dict[str, list[Any]] = {"id": names, "x": [x for x, _ in spots], "y": [y for _, y in spots]}
+    rows: dict[str, list[Any]] = {"id": names}
+    rows |= {axis: [spot[at] for spot in spots] for at, axis in enumerate(axes)}
     if drop:
-        for name in ("x", "y"):
+        for name in axes:
             if draw(st.integers(0, 2)) == 0:
                 del rows[name]
     return rows
@@ -206,6 +210,8 @@ class Moving:
         ]
 
     def distance(self, query: dict[str, Any], item: dict[str, Any]) -> float:
+        if "z" in query:
+            return math.sqrt(sum((query[axis] - item[axis]) ** 2 for axis in "xyz"))
         return self.measure(query["x"], query["y"], item["x"], item["y"])
 
 

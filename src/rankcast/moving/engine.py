@@ -25,14 +25,14 @@ from rankcast.core.engine import ID, Engine, Part
 from rankcast.core.spec import SUBSCRIPTIONS, Answer, Input, Spec
 from rankcast.errors import InputError, shown
 from rankcast.moving import hours, zone_tables
-from rankcast.moving.brute_force import Objects, distances_to
+from rankcast.moving.brute_force import Objects, Place, distances_to
 from rankcast.moving.hours import ObjectSlots
 from rankcast.moving.index import SafeZones
 from rankcast.moving.kernels.zone_follow import ASCENDING, first_unknown, last_of_each, rows_in_order
 from rankcast.moving.object_engine import UNCHANGED, ObjectEngine
 from rankcast.moving.places import (
+    AXES,
     METRICS,
-    PLACE,
     QuerySlots,
     Reach,
     check_globe,
@@ -52,9 +52,9 @@ from rankcast.tables.schema import Batch, Bools, Column, Floats, Form, Ids, Rows
 ORDER_CHECK = 64  # events; from this many on it pays to see first whether they come in order
 
 
-def attribute_names(over: str | Sequence[str]) -> list[str]:
+def attribute_names(over: str | Sequence[str], dimensions: int = 2) -> list[str]:
     """The setting `over`: attributes of objects, or none."""
-    return schema.attributes("over", over, least=0, reserved=("id", "x", "y"))
+    return schema.attributes("over", over, least=0, reserved=("id", *AXES[:dimensions]))
 
 
 class MovingEngine(ObjectEngine):
@@ -76,7 +76,7 @@ class MovingEngine(ObjectEngine):
     methods: ClassVar[tuple[str, ...]] = ("scan",)
     variants: ClassVar[tuple[dict[str, Any], ...]] = ({"method": "scan"},)
     scores_move = True
-    _amendable: ClassVar[tuple[str, ...]] = ("x", "y", "k", "lower", "upper")
+    _amendable: ClassVar[tuple[str, ...]] = ("k", "lower", "upper")
 
     def __init__(
         self,
@@ -85,6 +85,7 @@ class MovingEngine(ObjectEngine):
         over: list[str],
         metric: str,
         method: str,
+        dimensions: int = 2,
         extra: str,
         tuning: Mapping[str, Any] | None,
     ) -> None:
@@ -93,10 +94,12 @@ class MovingEngine(ObjectEngine):
         self._method = schema.one_of("method", method, self.methods)
         shared = {"over": self._over, "metric": self._metric, "method": self._method}
         super().__init__({**shared, **configuration}, extra=extra, tuning=tuning)
-        self._event_form = Form([ID, *PLACE])
-        self._object_form = Form([ID, *PLACE, *map(Column, self._over), *hours.columns(self._over)])
-        self._slots: Slots = QuerySlots(len(self._over), takes_k=self.takes_k)
-        self._objects = ObjectSlots(len(self._over))
+        self._axes = AXES[:dimensions]
+        place = [ID, *map(Column, self._axes)]
+        self._event_form = Form(place)
+        self._object_form = Form([*place, *map(Column, self._over), *hours.columns(self._over)])
+        self._slots: Slots = QuerySlots(len(self._over), self._axes, takes_k=self.takes_k)
+        self._objects = ObjectSlots(len(self._over), self._axes)
         self._zones: SafeZones | None = None
         self._undo = Undo(self._count, self._turn_step)
         self._empty: tuple[Any, pa.Table] | None = None  # the answer without rows, by the kinds of ids
@@ -176,12 +179,12 @@ class MovingEngine(ObjectEngine):
     def _check_restored(self) -> None:
         for slots, name in ((self._slots, "subscription"), (self._objects, "object")):
             live = slots._live()
-            x, y = slots["x"][live], slots["y"][live]
-            integrity.finite(x, f"{name}.x")
-            integrity.finite(y, f"{name}.y")
+            places = np.array([slots[axis][live] for axis in self._axes])
+            for axis, values in zip(self._axes, places, strict=True):
+                integrity.finite(values, f"{name}.{axis}")
             if self._metric == "haversine":
-                check_globe(x, y, name)
-            self._reach.check_places(np.array([x, y]), name)
+                check_globe(places[0], places[1], name)
+            self._reach.check_places(places, name)
         self._objects.hours.check_restored(self._objects["sequence"] >= 0)
         attributes = self._objects["attributes"][live]
         integrity.finite(attributes, "object.attributes")
@@ -194,13 +197,13 @@ class MovingEngine(ObjectEngine):
             self._zones.check_restored()
 
     def _columns(self) -> list[Column]:
-        return [*PLACE, *boxes.columns(self._over)]
+        return [*map(Column, self._axes), *boxes.columns(self._over)]
 
     def _slot_values(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
         held = None if rows is None else Boxes(self._slots["lower"][rows], self._slots["upper"][rows])
         filters = boxes.read(batch, self._over, held, where="subscriptions")
-        place = {name: batch[name] if name in batch else self._slots[name][rows] for name in ("x", "y")}
-        self._check_places(np.array([place["x"], place["y"]]), "subscriptions")
+        place = {name: batch[name] if name in batch else self._slots[name][rows] for name in self._axes}
+        self._check_places(np.array(list(place.values())), "subscriptions")
         return {**place, "lower": filters.lo, "upper": filters.hi}
 
     def _entered(self, rows: Rows) -> None:
@@ -210,7 +213,7 @@ class MovingEngine(ObjectEngine):
 
     def _amending(self, rows: Rows) -> None:
         if self._undo.noting:
-            self._undo.note(restore_columns(self._slots, self._amendable, rows))
+            self._undo.note(restore_columns(self._slots, (*self._axes, *self._amendable), rows))
         self._note_zones(rows)
 
     def _amended(self, rows: Rows) -> None:
@@ -240,7 +243,7 @@ class MovingEngine(ObjectEngine):
     def _publish(self, rows: Any) -> Changes:
         batch = self._read(rows, self._event_form, "events")
         row, ascending = self._known(batch.ids)
-        places = places_of(batch)
+        places = places_of(batch, self._axes)
         self._check_places(places, "events")
         with self._undo:
             self._begin()
@@ -251,13 +254,13 @@ class MovingEngine(ObjectEngine):
             return self._move(row, places)
 
     def _move(self, rows: Rows, places: Floats) -> Changes:
-        """Bring queries, each once, to new places (2, n)."""
+        """Bring queries, each once, to new places (2 or 3, n)."""
         if self._undo.noting:
-            self._undo.note(restore_columns(self._slots, ("x", "y"), rows))
+            self._undo.note(restore_columns(self._slots, self._axes, rows))
             self._note_zones(rows)
         if not self._zones:
             before = self._lists(rows)
-            self._write(rows, dict(zip(("x", "y"), places, strict=True)))
+            self._write(rows, dict(zip(self._axes, places, strict=True)))
             self._count_recomputed(rows.size)
             return deltas.difference(before, self._lists(rows), self._slots.place, updates=False)
         changed, before = self._zones.follow(rows, places)
@@ -288,23 +291,23 @@ class MovingEngine(ObjectEngine):
         return row, first == ASCENDING
 
     def _check_places(self, places: Floats, where: str) -> None:
-        """Refuse places (2, n) of queries that are too far, or from which an object has no finite score."""
+        """Refuse places (2 or 3, n) of queries that are too far, or from where an object has no score."""
         if self._metric == "haversine":
             check_globe(places[0], places[1], where)
         self._reach.check_places(places, where)
-        if self._reach.certain or (not self._objects.hours.opens.size and self._all_scored(*places)):
+        if self._reach.certain or (not self._objects.hours.opens.size and self._all_scored(*places[:2])):
             return
         objects = self._all_objects(closed=True)  # one that opens must have scores
-        for row, (x, y) in enumerate(places.T):
-            odd = np.flatnonzero(~np.isfinite(self._scores(x, y, objects)))
+        for row, place in enumerate(places.T):
+            odd = np.flatnonzero(~np.isfinite(self._scores(tuple(place), objects)))
             if odd.size:
                 item = self._objects.take(objects.row[odd[:1]])[0].as_py()
                 raise unscored(f"object {shown(item)} from here", where, row)
 
     # Helpers
 
-    def _place(self, row: int) -> tuple[float, float]:
-        return float(self._slots["x"][row]), float(self._slots["y"][row])
+    def _place(self, row: int) -> Place:
+        return tuple(float(self._slots[name][row]) for name in self._axes)
 
     def _passes(self, row: int, attributes: Floats) -> Bools:
         """Which attributes (n, d) pass the filter of a subscription."""
@@ -312,19 +315,20 @@ class MovingEngine(ObjectEngine):
         passes: Bools = ((lower <= attributes) & (attributes <= upper)).all(axis=1)
         return passes
 
-    def _distances(self, x: float, y: float, objects: Objects) -> Floats:
-        return distances_to(objects, x, y, self._metric)
+    def _distances(self, place: Place, objects: Objects) -> Floats:
+        return distances_to(objects, place, self._metric)
 
     def _circles(
-        self, rows: Rows, centre: tuple[Floats, Floats], radius: Floats, members: Sequence[Rows]
+        self, rows: Rows, centre: Sequence[Floats], radius: Floats, members: Sequence[Rows]
     ) -> pa.Table:
-        """Zones as a table: circles with members."""
+        """Zones as a table: circles, in space spheres, with members."""
         listed = zone_tables.listed(members, self._objects)
-        return zone_tables.circles(self._slots.take(rows), centre, radius, listed)
+        place = dict(zip(self._axes, centre, strict=False))
+        return zone_tables.circles(self._slots.take(rows), place, radius, listed)
 
     def _points(self, rows: Rows, members: Sequence[Rows]) -> pa.Table:
         """Zones of radius 0: nothing is known beyond the place itself."""
-        place = self._slots["x"][rows], self._slots["y"][rows]
+        place = [self._slots[name][rows] for name in self._axes]
         return self._circles(rows, place, np.zeros(rows.size), members)
 
     def _count_recomputed(self, size: int) -> None:

@@ -207,8 +207,8 @@ class Hours:
 class ObjectSlots(Slots):
     """Objects with a place and attributes, and with hours; `present` are those that take part."""
 
-    def __init__(self, attributes: int) -> None:
-        place = {"x": np.float64, "y": np.float64}
+    def __init__(self, attributes: int, axes: tuple[str, ...]) -> None:
+        place = dict.fromkeys(axes, np.float64)
         super().__init__({**place, "attributes": (np.float64, attributes)}, ordered=True)
         self.hours = Hours()
 

@@ -20,7 +20,7 @@ from rankcast.core.list_engine import ListEngine
 from rankcast.core.spec import Clock, Reading
 from rankcast.errors import shown
 from rankcast.moving import hours
-from rankcast.moving.brute_force import Objects
+from rankcast.moving.brute_force import Objects, Place
 from rankcast.moving.hours import NO_ROWS, ObjectSlots
 from rankcast.moving.index import SafeZones
 from rankcast.moving.places import Reach, check_globe, unscored
@@ -32,15 +32,13 @@ from rankcast.tables.deltas import Changes, Lists
 from rankcast.tables.schema import NO_TIME, Bools, Floats, Form, Ids, Ints, Rows
 
 UNCHANGED = deltas.no_changes()
-OBJECT_COLUMNS = ("x", "y", "attributes")
 
 
 class GivenObjects(NamedTuple):
     """Objects that come: rows, -1 of new ones; places, attributes (n, d), hours."""
 
     row: Rows
-    x: Floats
-    y: Floats
+    places: Floats  # (n, 2 or 3)
     attributes: Floats
     opens: Ints
     closes: Ints
@@ -55,6 +53,7 @@ class ObjectEngine(ListEngine):
 
     added_parts = frozenset(("hours",))
     _over: list[str]
+    _axes: tuple[str, ...]
     _metric: str
     _objects: ObjectSlots
     _object_form: Form
@@ -69,11 +68,11 @@ class ObjectEngine(ListEngine):
         """Which places and objects are accepted."""
 
     @abstractmethod
-    def _scores(self, x: float, y: float, objects: Objects) -> Floats:
+    def _scores(self, place: Place, objects: Objects) -> Floats:
         """The scores of objects from a place."""
 
     @abstractmethod
-    def _place(self, row: int) -> tuple[float, float]:
+    def _place(self, row: int) -> Place:
         """Where a subscription is."""
 
     @abstractmethod
@@ -105,7 +104,7 @@ class ObjectEngine(ListEngine):
         rows, held = self._objects.live(), self._objects.hours
         attributes = self._objects["attributes"][rows]
         columns = {name: pa.array(attributes[:, place]) for place, name in enumerate(self._over)}
-        place = {name: pa.array(self._objects[name][rows]) for name in ("x", "y")}
+        place = {name: pa.array(self._objects[name][rows]) for name in self._axes}
         told = {} if not held.opens.size else held.told(rows)
         told = {name: column for name, column in told.items() if name not in self._over}
         return pa.table({"id": self._objects.take(rows), **place, **columns, **told})
@@ -113,8 +112,8 @@ class ObjectEngine(ListEngine):
     def upsert(self, rows: Any) -> pa.Table:
         """Insert objects, or replace those that are there; returns the changes of results.
 
-        Rows need `id`, `x`, `y` and every attribute, and may have `opens`, `closes` and `time`: see
-        `advance`. Of rows with the same id the last one holds.
+        Rows need `id`, `x`, `y` (of three dimensions `z`) and every attribute, and may have `opens`, `closes`
+        and `time`: see `advance`. Of rows with the same id the last one holds.
         """
         return self._answer(self._upsert(rows))
 
@@ -145,9 +144,10 @@ class ObjectEngine(ListEngine):
         attributes = np.empty((batch.size, len(self._over)))
         for place, name in enumerate(self._over):
             attributes[:, place] = batch[name]
-        self._check_objects(batch.ids, batch["x"], batch["y"], attributes)
+        places = np.column_stack([batch[name] for name in self._axes])
+        self._check_objects(batch.ids, places.T.copy(), attributes)
         opens, closes, newest = hours.given_hours(batch, self._over)
-        ids, given = batch.ids, GivenObjects(row, batch["x"], batch["y"], attributes, opens, closes)
+        ids, given = batch.ids, GivenObjects(row, places, attributes, opens, closes)
         if batch.size > 1:
             number, first = hashing.distinct(keys_of(ids))
             last = np.empty(first.size, np.int64)
@@ -227,11 +227,12 @@ class ObjectEngine(ListEngine):
         if self._undo.noting:
             known = given.row[~new]
             former = held.of(known)
-            self._undo.note(restore_columns(self._objects, OBJECT_COLUMNS, known))
+            self._undo.note(restore_columns(self._objects, (*self._axes, "attributes"), known))
             self._undo.note(lambda: held.put(known, *former))
         row[new] = self._objects.add(select(ids, np.flatnonzero(new)))
-        for name, values in (("x", given.x), ("y", given.y), ("attributes", given.attributes)):
-            self._objects[name][row] = values
+        for axis, name in enumerate(self._axes):
+            self._objects[name][row] = given.places[:, axis]
+        self._objects["attributes"][row] = given.attributes
         held.put(row, given.opens, given.closes)
         self._undo.note(lambda: release(self._objects, row[new]))
         self._undo.note(lambda: held.forget(row[new]))
@@ -260,8 +261,9 @@ class ObjectEngine(ListEngine):
         before = self._lists(live)
         if self._undo.noting:
             ids = read.read_ids(self._objects.take(gone), where="ids")
-            _, x, y, attributes = self._objects_at(gone)
-            former = GivenObjects(np.full_like(gone, -1), x, y, attributes, *held.of(gone))
+            places = np.column_stack([self._objects[name][gone] for name in self._axes])
+            attributes = self._objects["attributes"][gone]
+            former = GivenObjects(np.full_like(gone, -1), places, attributes, *held.of(gone))
             self._undo.note(lambda: self._come_back(ids, former))
         self._objects.release(gone)
         held.forget(gone)
@@ -288,23 +290,25 @@ class ObjectEngine(ListEngine):
     def _differs(self, given: GivenObjects) -> Bools:
         """Which objects are new, or differ from what is stored."""
         held, row = self._objects, given.row
-        same = (held["x"][row] == given.x) & (held["y"][row] == given.y)
-        same &= (held["attributes"][row] == given.attributes).all(axis=1)
+        same = (held["attributes"][row] == given.attributes).all(axis=1)
+        for axis, name in enumerate(self._axes):
+            same &= held[name][row] == given.places[:, axis]
         differs: Bools = ~same | (row < 0) | held.hours.differ(row, given.opens, given.closes)
         return differs
 
-    def _check_objects(self, ids: Ids, x: Floats, y: Floats, attributes: Floats) -> None:
+    def _check_objects(self, ids: Ids, places: Floats, attributes: Floats) -> None:
         """Refuse objects that are too far, or have no finite score from where a query is or may be."""
         if self._metric == "haversine":
-            check_globe(x, y, "objects")
-        self._reach.check_places(np.array([x, y]), "objects")
+            check_globe(places[0], places[1], "objects")
+        self._reach.check_places(places, "objects")
         self._check_attributes(attributes)
         self._reach.check_scores(ids, attributes)
-        if self._reach.certain or self._scored_from_all(x, y, attributes):
+        if self._reach.certain or self._scored_from_all(places[0], places[1], attributes):
             return
-        objects = Objects(np.arange(x.size, dtype=np.int32), x.copy(), y.copy(), attributes)
+        rows = np.arange(len(attributes), dtype=np.int32)
+        objects = Objects(rows, places[0], places[1], attributes, places[-1])
         for subscription in self._subscriptions.live():
-            odd = np.flatnonzero(~np.isfinite(self._scores(*self._place(subscription), objects)))
+            odd = np.flatnonzero(~np.isfinite(self._scores(self._place(subscription), objects)))
             if odd.size:
                 query = self._subscriptions.take([subscription])[0].as_py()
                 raise unscored(
@@ -323,7 +327,9 @@ class ObjectEngine(ListEngine):
 
     def _objects_at(self, rows: Rows) -> Objects:
         """Objects by row."""
-        return Objects(rows, *(self._objects[name][rows] for name in OBJECT_COLUMNS))
+        held = self._objects
+        third = held[self._axes[-1]][rows]
+        return Objects(rows, held["x"][rows], held["y"][rows], held["attributes"][rows], third)
 
 
 def _joined(rows: Rows, others: Rows) -> Rows:

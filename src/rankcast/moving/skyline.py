@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast.errors import SettingError, shown
-from rankcast.moving.brute_force import Objects, dominates, skyline
+from rankcast.moving.brute_force import Objects, Place, dominates, skyline
 from rankcast.moving.engine import MovingEngine, attribute_names
 from rankcast.moving.kernels.convex import box, clip, radius_of, region_for
 from rankcast.moving.kernels.skyline_zone import bisector
@@ -31,6 +31,7 @@ from rankcast.tables import schema
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 DIRECTIONS = ("min", "max")
+PLANE = 2  # dimensions
 NO_CORNERS = np.empty((0, 2))
 
 
@@ -86,6 +87,7 @@ class MovingSkyline(RoadEngine):
             "network": distance along the roads of `graph`.
         graph: with metric "network", a `rankcast.RoadGraph`. Places are snapped to the nearest edge; an
             object that cannot be reached is in no result.
+        dimensions: 2; only `MovingTopK` has three.
         method: "zone" keeps a safe zone for each subscription, "scan" looks at every object.
         extra: "forbid" or "ignore" unknown columns.
         tuning: "universe", (xmin, ymin, xmax, ymax), is where zones end (default: a box around all
@@ -127,10 +129,17 @@ class MovingSkyline(RoadEngine):
         prefer: str | Mapping[str, str] = "min",
         metric: str = "euclidean",
         graph: Any = None,
+        dimensions: int = 2,
         method: str = "zone",
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
+        if dimensions != PLANE:
+            raise SettingError(
+                f"dimensions is {shown(dimensions)}",
+                expected="2",
+                hint="Zones of skylines are polygons; MovingTopK takes places with a z.",
+            )
         names = attribute_names(over)
         directions = _directions(prefer, names)
         self._sign = np.array([1.0 if direction == "min" else -1.0 for direction in directions.values()])
@@ -160,11 +169,11 @@ class MovingSkyline(RoadEngine):
 
     # Results
 
-    def _scores(self, x: float, y: float, objects: Objects) -> Floats:
-        return self._distances(x, y, objects)
+    def _scores(self, place: Place, objects: Objects) -> Floats:
+        return self._distances(place, objects)
 
     def _result(self, row: int, objects: Objects) -> tuple[Rows, Floats]:
-        distance = self._distances(*self._place(row), objects)
+        distance = self._distances(self._place(row), objects)
         passes = self._passes(row, objects.attributes) & np.isfinite(distance)
         passing = np.flatnonzero(passes).astype(np.int32)
         places = passing[skyline(distance[passing], self._sign * objects.attributes[passing])]
@@ -206,7 +215,7 @@ class MovingSkyline(RoadEngine):
         if not present:
             objects = self._objects_at(np.append(objects.row, np.int32(row)))
         place = int(np.flatnonzero(objects.row == row)[0])
-        distance = self._distances(*self._place(mine), objects)
+        distance = self._distances(self._place(mine), objects)
         points = self._points_of(objects)
         passes = self._passes(mine, objects.attributes) & (present | (objects.row != row))
         rivals = passes & (points[:, 2:] <= points[place, 2:]).all(axis=1) & (objects.row != row)
@@ -249,7 +258,7 @@ class MovingSkyline(RoadEngine):
             return None
         here = np.array(self._place(row))
         if self._network is not None:
-            own = self._distances(float(points[place, 0]), float(points[place, 1]), self._all_objects())
+            own = self._distances(tuple(points[place, :2]), self._all_objects())
             values = np.column_stack([own, points[:, 2:]])
             beaten = (passes & dominates(values, values[place])).any()
             return None if beaten else (float(points[place, 0]), float(points[place, 1]))
