@@ -40,7 +40,7 @@ _ELSEWHERE: dict[str, Handler] = {
 
 
 class Service:
-    """Everything that requests share. Open it before the first one, close it behind the last."""
+    """Everything that requests share. Open it before the first request, close it after the last."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -55,7 +55,7 @@ class Service:
         self.is_ready = True
 
     def stop(self) -> None:
-        """Let receivers go, so that requests under way come to an end."""
+        """Disconnect receivers, so that requests in progress come to an end."""
         self.is_ready = False
         for stream in self.streams.all():
             stream.hub.end()
@@ -67,10 +67,10 @@ class Service:
 
 
 class Application(Starlette):
-    """Starlette, but a path is taken apart before it is decoded: ids may have slashes in them.
+    """Starlette, but a path is split before it is decoded: ids may contain slashes.
 
-    Commands go straight to their endpoints, which answer whatever happens: routes and layers of middleware
-    would cost as much as the rest. What is no command (WebSockets, unknown paths, the lifespan) goes on.
+    Commands go straight to their endpoints, which always answer: routes and layers of middleware would cost
+    as much as the rest. Everything else (WebSockets, unknown paths, the lifespan) goes to Starlette.
     """
 
     def __init__(self, endpoints: Iterable[tuple[Command, Endpoint]], **given: Any) -> None:

@@ -1,18 +1,18 @@
-"""External streams: lists that somebody else computes, kept and told here.
+"""External streams: lists computed elsewhere, stored and distributed here.
 
-A stream of `"engine": "external"` has no engine of its own. Batches come from outside: deltas, or all lists
-as they are now, of which the deltas are made here. Each is a write like any other, so listeners, resuming,
-the log and webhooks are the same. A batch has a number (and a part, where one is cut into several writes);
-both grow. One that was here before is answered as it was then and changes nothing, also after a restart: its
+A stream with `"engine": "external"` has no engine. Batches come from outside: deltas, or all current
+lists, from which the deltas are computed here. Each is a write like any other, so listeners, resuming,
+the log and webhooks are the same. A batch has a number (and a part, if it is divided into several writes);
+both increase. A repeated batch gets its first answer and changes nothing, even after a restart: its
 number is written in the transaction of the write. All batches of a stream come from one source, a name that
-the sender chooses: numbers of another one would mean other batches.
+the sender chooses: numbers of another source would mean other batches.
 
     own_list      by subscription, its entries in order: [[item, score], ...], as JSON
-    own_batch     by number and part, what was answered
-    own_source    whose batches they are
+    own_batch     by number and part, the answer
+    own_source    the source of the batches
 
-A delta must fit the list that it changes: an item enters that is not there, one is updated or leaves that is.
-So a batch that was left out does not go unnoticed. Cost: what the lists hold that a batch concerns.
+A delta must fit the list that it changes: an item may enter only if it is not there, and change or leave only
+if it is. So a missing batch is noticed. Cost: the size of the lists that a batch concerns.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ _TABLES = (
 
 
 class External(Engine):
-    """What stands in the shard of such a stream: it holds nothing, and answers deltas with themselves.
+    """The engine in the shard of such a stream: it holds nothing, and answers deltas with themselves.
 
     Args:
-        ranked: whether lists have ranks and scores; without, they are sets of items.
+        ranked: whether lists have ranks and scores; otherwise they are sets of items.
     """
 
     spec = Spec((Input("deltas", (CALL,), divided=True, column="subscription"),), title="lists from outside")
@@ -89,7 +89,7 @@ class External(Engine):
     def apply(
         self, commands: Iterable[Command | tuple[str, Any]], *, refused: Refused | None = None
     ) -> pa.Table:
-        """Answer with the deltas that were given."""
+        """Return the given deltas."""
 
         def same(_: str, rows: Any) -> pa.Table:
             return deltas.encoded(rows) if isinstance(rows, pa.Table) else table_of(rows)
@@ -98,7 +98,7 @@ class External(Engine):
 
 
 class Batch(NamedTuple):
-    """What somebody pushes: whose batch it is, its number and part, and rows, `deltas` or `results`."""
+    """A pushed batch: its source, its number and part, and rows, `deltas` or `results`."""
 
     source: str
     number: int
@@ -108,7 +108,7 @@ class Batch(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What a batch comes to: the deltas that are told, the lists that it changes, how many more there are."""
+    """The effect of a batch: the deltas to publish, the lists that it changes, how many more there are."""
 
     deltas: pa.Table
     lists: Mapping[Id, Entries]
@@ -116,7 +116,7 @@ class Change(NamedTuple):
 
 
 class Lists:
-    """The lists of one external stream. For its thread, inside `together` where something is written."""
+    """The lists of one external stream. For its thread only, inside `together` if something is written."""
 
     def __init__(self, shard: Shard[Any], records: Records, *, ranked: bool) -> None:
         self._shard = shard
@@ -132,7 +132,7 @@ class Lists:
         return self._count
 
     def forget(self) -> None:
-        """Forget what is in memory: a group was taken back."""
+        """Drop what is in memory: a group was undone."""
         self._count = None
 
     def find(self, key: Id) -> Entries:
@@ -141,7 +141,7 @@ class Lists:
         return dict(orjson.loads(found[0][0])) if found else {}
 
     def results(self, ids: Iterable[Id] | None = None) -> pa.Table:
-        """The current lists, all or some, as a table of results; without ranks these and scores are null."""
+        """The current lists, all or some, as a table of results; unranked lists have no ranks and scores."""
         if ids is None:
             found = self._shard.beside("SELECT id, entries FROM own_list ORDER BY id")
             lists = [(key, orjson.loads(entries)) for key, entries in found]
@@ -162,10 +162,10 @@ class Lists:
     # Batches
 
     def answered(self, batch: Batch) -> tuple[int, int] | None:
-        """What a batch that was here before was answered with: its sequence, and how many deltas it had.
+        """The first answer to a repeated batch: its sequence, and how many deltas it had.
 
         Raises:
-            Problem: 409, it is another source's, or lies behind one that was here.
+            Problem: 409, it has another source, or an old number that is not known.
         """
         source = self._shard.beside("SELECT name FROM own_source")
         if source and source[0][0] != batch.source:
@@ -192,7 +192,7 @@ class Lists:
         return None
 
     def write(self, batch: Batch, change: Change, sequence: int) -> None:
-        """Write down what a batch changed, and that it was here."""
+        """Store what a batch changed, and its answer."""
         run, many = self._shard.beside, self._shard.beside_many
         full = [
             (key, orjson.dumps(list(entries.items()))) for key, entries in change.lists.items() if entries
@@ -213,7 +213,7 @@ class Lists:
     # What a batch changes
 
     def change(self, table: pa.Table, content: str) -> Change:
-        """What rows come to that `checked` has let through.
+        """The effect of rows that `checked` has accepted.
 
         Raises:
             InputError: they do not fit the lists; nothing has changed.
@@ -327,7 +327,7 @@ class _Row(NamedTuple):
 
 
 def checked(batch: Batch, limit: Callable[[pa.ChunkedArray, str, Kind], None]) -> pa.Table:
-    """The rows of a batch as a table whose values are what they should be; `limit` looks at each column."""
+    """The rows of a batch as a table with valid values; `limit` checks each column."""
     form = FORMS[batch.content]
     table = as_table(batch.rows, where=batch.content)
     read(table, form, where=batch.content)

@@ -1,7 +1,7 @@
-"""The gate: what every request passes, and what a handler is given.
+"""The gate: what every request passes, and what a handler gets.
 
 In this order: the id of the request, the token and its scope, the rate, and only then the body, which is
-refused by its announced length before a byte of it is read. Whatever goes wrong leaves as a problem.
+refused by its announced length before a byte of it is read. Every error leaves as a problem.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 class PlainRequest(Request):
-    """A request whose headers are a dict, as each is asked for several times."""
+    """A request with its headers as a dict, because each is read several times."""
 
     @property
     def headers(self) -> Any:
-        """The headers by their names in small letters; of several the first counts."""
+        """The headers by lower-case name; of several the first counts."""
         found = self.scope.get("plain")
         if found is None:
             pairs = reversed(self.scope["headers"])
@@ -61,7 +61,7 @@ class PlainRequest(Request):
 
 @dataclass
 class Call:
-    """A request that was let in."""
+    """An admitted request."""
 
     request: Request
     service: Service

@@ -1,4 +1,4 @@
-"""The handlers, one a command, all of them thin: read the call, give work to the stream, answer."""
+"""The handlers, one per command, all of them thin: read the call, give work to the stream, answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def answered(document: Any, status: int = 200, sequence: int | None = None) -> R
 
 
 async def write(call: Call, do: Callable[[Stream], Outcome], size: int = 0) -> Response:
-    """Have a write done, once for its key, and answer."""
+    """Do a write, once for its key, and answer."""
     form = call.form
     begun = time.perf_counter()
     found = await call.stream.ask(writing.keyed(call.key(), form, do), size=size, writes=True)
@@ -48,7 +48,7 @@ def sent(reply: Reply) -> Response:
 
 
 async def put_stream(call: Call) -> Response:
-    """Make a stream."""
+    """Create a stream."""
     document = await call.document()
     for key in document:
         if key not in ("engine", "settings"):
@@ -63,7 +63,7 @@ async def put_stream(call: Call) -> Response:
 
 
 async def list_streams(call: Call) -> Response:
-    """All streams that the token is good for."""
+    """All streams that the token may access."""
     mine = call.token.streams
     found = [each for each in call.service.streams.all() if not mine or each.name in mine]
     briefs = [await stream.ask(brief) for stream in found]
@@ -84,7 +84,7 @@ async def end_stream(call: Call) -> Response:
 
 
 def brief(stream: Stream) -> dict[str, Any]:
-    """What is told of a stream."""
+    """The description of a stream."""
     return {
         "name": stream.name,
         **stream.document,
@@ -94,7 +94,7 @@ def brief(stream: Stream) -> dict[str, Any]:
 
 
 async def described(call: Call, stream: Stream, status: int) -> Response:
-    """One stream with its counters, what it has to do, all of its settings, and the columns that it takes."""
+    """One stream with its counters, its load, all of its settings, and the columns that it takes."""
 
     def find(each: Stream) -> dict[str, Any]:
         more = {"configuration": each.configuration, "inputs": description.inputs(each)}
@@ -142,7 +142,7 @@ async def push(call: Call) -> Response:
 
 
 def whole(name: str, text: str) -> int:
-    """A whole number from 0 on, of a path or a query."""
+    """A whole number of at least 0, from a path or a query."""
     if not text.isascii() or not text.isdecimal() or len(text) > 19 or int(text) > external.MOST:
         raise Problem(422, f"The parameter {name} is {shown(text)}.", hint="It is a whole number from 0 on.")
     return int(text)
@@ -273,7 +273,7 @@ async def zones(call: Call) -> Response:
 
 
 async def dryrun(call: Call) -> Response:
-    """What a subscription would have heard."""
+    """What a subscription would have received."""
     require_call(call, "subscribe", "subscriptions of its own")
     row, settings = await call.document(), call.service.settings
     if "id" in row or writing.EXPIRES in row:
@@ -303,7 +303,7 @@ async def health(call: Call) -> Response:
 
 
 async def ready(call: Call) -> Response:
-    """Whether calls are taken."""
+    """Whether the service accepts calls."""
     is_ready = call.service.is_ready
     return answered({"status": "ok" if is_ready else "stopping"}, 200 if is_ready else 503)
 
@@ -314,7 +314,7 @@ async def openapi_document(call: Call) -> Response:
 
 
 async def docs(call: Call) -> Response:
-    """The description, to be read."""
+    """The description as a page."""
     return HTMLResponse(openapi.page(), headers=openapi.PAGE_HEADERS)
 
 

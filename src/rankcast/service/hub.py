@@ -1,9 +1,9 @@
-"""Who listens to a stream, and what waits for each of them.
+"""The receivers of a stream, and what waits for each of them.
 
-The thread of the stream tells the hub of every group of writes, once it is on disk. The hub finds out whom it
-concerns, renders what is to be said once for all who hear the same, and hands it to the event loop in one
-call. There each receiver has a queue of bounded bytes. One that does not keep up loses its queue and is
-marked: it hears of the gap and gets a snapshot, and nobody else notices.
+The thread of the stream tells the hub of every group of writes, once it is on disk. The hub finds the
+receivers it concerns, renders a message once for all who get the same, and passes everything to the event
+loop in one call. There each receiver has a queue with a size limit. One that falls behind loses its queue and
+is marked: it gets `gap` and a snapshot, and nobody else notices.
 
 Ids are compared as text here: all ids of a stream are of one kind.
 """
@@ -29,9 +29,9 @@ MANY = 1000  # rows from which on a table is narrowed down before it is looked a
 
 
 class Told(NamedTuple):
-    """Something for a receiver: `snapshot`, `delta` or `gap`, its sequence, JSON with rows and sequence.
+    """A message for a receiver: `snapshot`, `delta` or `gap`, its sequence, JSON with rows and sequence.
 
-    `tiles` have a mark as well, which is part of the id of a server-sent event.
+    `tiles` also have a mark, which is part of the id of a server-sent event.
     """
 
     event: str
@@ -55,14 +55,14 @@ class Told(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a receiver begins: the sequence, the current results, or what it must read in the log before."""
+    """Where a receiver starts: the sequence, the current results, or what it must first read in the log."""
 
     sequence: int
     snapshot: pa.Table | None
 
 
 class Receiver:
-    """One who listens. All of it happens on the event loop, but for `wants`, which never changes in place."""
+    """A listener. All of it runs on the event loop, except `wants`, which never changes in place."""
 
     def __init__(self, wants: Iterable[str] | None, most: int) -> None:
         self.wants: frozenset[str] | None = None if wants is None else frozenset(wants)
@@ -76,7 +76,7 @@ class Receiver:
         self._wake = asyncio.Event()
 
     def push(self, told: list[Told]) -> None:
-        """Let something wait for it."""
+        """Queue a message."""
         if self.missed or self.ended:
             return
         self._waiting += told
@@ -87,7 +87,7 @@ class Receiver:
         self._wake.set()
 
     def forget(self) -> None:
-        """Drop what waits."""
+        """Drop the queue."""
         self._waiting, self._bytes = [], 0
 
     def end(self) -> None:
@@ -107,7 +107,7 @@ class Receiver:
         return True
 
     def rest(self, delivered: int) -> None:
-        """Take note that it has heard everything up to a write, unless something waits for it."""
+        """Record that it has heard everything up to a write, unless something waits for it."""
         if not self._waiting and not self.missed:
             self.after = max(self.after, delivered)
 
@@ -140,7 +140,7 @@ class Hub:
     # On the thread of the stream
 
     def enter(self, receiver: Receiver, after: int | None) -> Place:
-        """Let a receiver hear of everything behind this moment; `after` is what it has heard already."""
+        """Add a receiver, which hears everything from now on; `after` is what it has heard already."""
         stream, wants = self._stream, receiver.wants
         with self._turn:
             self._add(receiver)
@@ -150,7 +150,7 @@ class Hub:
         return Place(now, current(stream, wants))
 
     def tell(self, answers: list[tuple[int, pa.Table]]) -> None:
-        """Tell whom it concerns of writes that are on disk."""
+        """Send writes that are on disk to the receivers they concern."""
         self._ring()
         with self._turn:
             if not self._all and not self._by_id:
@@ -166,14 +166,14 @@ class Hub:
     # On any thread
 
     def change(self, receiver: Receiver, wants: frozenset[str] | None) -> None:
-        """Let a receiver hear of other subscriptions."""
+        """Change the subscriptions of a receiver."""
         with self._turn:
             self._drop(receiver)
             receiver.wants = wants
             self._add(receiver)
 
     def leave(self, receiver: Receiver) -> None:
-        """Let a receiver go."""
+        """Remove a receiver."""
         with self._turn:
             self._drop(receiver)
 
@@ -194,7 +194,7 @@ class Hub:
                     loop.call_soon_threadsafe(bell.set)
 
     def end(self) -> None:
-        """Let all receivers know that the stream is over."""
+        """Tell all receivers that the stream has ended."""
         self._ring()
         with self._turn:
             for receiver in self._all.union(*self._by_id.values()):
@@ -290,7 +290,7 @@ def history(stream: Stream, wants: frozenset[str] | None, after: int, upto: int)
     """What a receiver has missed, from the log.
 
     Raises:
-        LookupError: the log does not go back so far.
+        LookupError: the log does not reach back that far.
     """
     entries = stream.log.after(after, upto)
     if entries is None:

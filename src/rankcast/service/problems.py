@@ -1,7 +1,7 @@
 """Errors as a caller of the service sees them: `application/problem+json`, RFC 9457.
 
-Every error of a handler becomes a `Problem`: those of engines keep column, row, what was expected and
-hint, those of the disk become 507 or 503, and whatever nobody expected is a 500 that tells nothing but the
+Every error of a handler becomes a `Problem`: errors of engines keep column, row, what was expected and
+hint, those of the disk become 507 or 503, and anything unexpected is a 500 that contains only the
 id of the request.
 """
 
@@ -23,7 +23,7 @@ _DETAIL = 2000  # characters of a text that is told
 
 
 class Problem(Exception):  # noqa: N818  # the word of the RFC
-    """A refusal: a status, one sentence, and what else RFC 9457 and the contract know."""
+    """A refusal: a status, one sentence, and the other fields of RFC 9457 and the contract."""
 
     def __init__(
         self, status: int, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any
@@ -47,12 +47,12 @@ class Problem(Exception):  # noqa: N818  # the word of the RFC
 
 
 def busy(detail: str, *, after: float = 1.0, status: int = 429) -> Problem:
-    """Too much at once: come again."""
+    """Too much at once: try again later."""
     return Problem(status, detail, headers={"Retry-After": str(max(1, round(after)))})
 
 
 def no_room() -> Problem:
-    """The disk is full; reads go on."""
+    """The disk is full; reads continue."""
     return Problem(
         507,
         "There is no room on the disk of the service: nothing was written.",
@@ -73,7 +73,7 @@ def is_full(error: BaseException) -> bool:
 
 
 def problem_of(error: BaseException) -> Problem | None:
-    """The problem that an error of the package is to a caller; None: it is a defect."""
+    """The problem for an error of the package; None: it is a bug."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, InputError):

@@ -1,7 +1,7 @@
-"""Rows in and tables out: JSON, lines of JSON, and Arrow's streams.
+"""Rows in and tables out: JSON, JSON lines, and Arrow streams.
 
-What comes in is bounded before it is read: a compressed body is unpacked no further than the limit, and an
-Arrow stream says how long its buffers will be (`rankcast.service.arrow_streams`) before anybody makes them.
+Input is limited before it is read: a compressed body is unpacked only up to the limit, and an
+Arrow stream announces the size of its buffers (`rankcast.service.arrow_streams`) before they are allocated.
 Then Arrow validates every table in full; engines check the values.
 """
 
@@ -30,7 +30,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 
 class Body(NamedTuple):
-    """The body of a request: its bytes, unpacked, and its media type."""
+    """The body of a request: its bytes, decompressed, and its media type."""
 
     data: bytes
     media: str
@@ -98,7 +98,7 @@ def read(body: Body, most: int) -> list[dict[str, Any]] | pa.Table:
 
 
 def arrow_table(data: bytes, most: int) -> pa.Table:
-    """The table of an Arrow stream from outside, validated in full."""
+    """The table of an external Arrow stream, validated in full."""
     arrow_streams.check(data)
     try:
         with pa.ipc.open_stream(data) as reader:
@@ -117,7 +117,7 @@ def arrow_table(data: bytes, most: int) -> pa.Table:
 
 
 def with_times(rows: list[dict[str, Any]], names: Iterable[str]) -> list[dict[str, Any]]:
-    """Rows of JSON in which texts of the columns that hold timestamps are timestamps (ISO 8601)."""
+    """JSON rows with timestamps (ISO 8601) in the columns that hold them."""
     for name in names:
         for place, row in enumerate(rows):
             value = row.get(name)
@@ -135,7 +135,7 @@ def with_times(rows: list[dict[str, Any]], names: Iterable[str]) -> list[dict[st
 
 
 def form_of(accept: str) -> str:
-    """The form in which a table is wanted."""
+    """The requested form of a table."""
     return next((form for form in (ARROW, NDJSON) if form in accept), JSON)
 
 
@@ -166,10 +166,10 @@ def rendered(table: pa.Table, form: str, more: Mapping[str, Any]) -> bytes:
 
 
 def parsed(data: bytes) -> Any:
-    """JSON from outside.
+    """External JSON.
 
     Raises:
-        Problem: 400, it is none, or nested too deeply.
+        Problem: 400, it is not JSON, or nested too deeply.
     """
     try:
         found = orjson.loads(data)

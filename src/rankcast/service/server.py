@@ -1,4 +1,4 @@
-"""The process around the application: uvicorn, logs, and a stop that loses nothing."""
+"""The process around the application: uvicorn, logs, and a shutdown that loses nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\
 
 
 class Protocol(HttpToolsProtocol):
-    """Uvicorn's HTTP, with a bound on what comes before a body, which would be kept in memory."""
+    """Uvicorn's HTTP, with a limit on what precedes a body, because that is kept in memory."""
 
     _heading, _head, _begun = True, 0, False
 
@@ -53,7 +53,7 @@ class Protocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """Uvicorn, which lets receivers go when it is told to stop."""
+    """Uvicorn, which disconnects receivers when it is told to stop."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
@@ -61,7 +61,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at a signal; a stop is no failure, so the signal is not raised again behind it."""
+        """Stop at a signal; a stop is not a failure, so the signal is not raised again afterwards."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -73,7 +73,7 @@ class Server(uvicorn.Server):
                 signal.signal(each, handler)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, end what is open, wait for what is under way."""
+        """Stop listening, end open connections, wait for requests in progress."""
         self._service.stop()
         await super().shutdown(sockets)
 

@@ -1,9 +1,9 @@
-"""Being told: what a receiver hears, in order, from its first snapshot on; as server-sent events.
+"""Listening: what a receiver hears, in order, from its first snapshot on; as server-sent events.
 
-A receiver enters the hub on the thread of the stream, at a sequence. With `after`, what lies between comes
-from the log, read apart from that thread; otherwise it begins with a snapshot. One that misses something
-hears `gap` and a snapshot again. So whatever happens, its state after each message is that of the message's
-sequence.
+A receiver enters the hub on the thread of the stream, at a sequence. With `after`, everything in between
+comes from the log, which is read outside that thread; otherwise it starts with a snapshot. One that misses
+something gets `gap` and a snapshot again. So in any case its state after each message is that of the
+message's sequence.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def deltas(call: Call) -> Response:
 
 
 class Telling(StreamingResponse):
-    """Server-sent events to one receiver, which is let go when it takes nothing for too long."""
+    """Server-sent events to one receiver, which is disconnected when it stalls for too long."""
 
     def __init__(self, told: AsyncIterator[bytes], stall: float, headers: Mapping[str, str]) -> None:
         super().__init__(told, headers=headers, media_type="text/event-stream")
@@ -85,7 +85,7 @@ async def entered(stream: Stream, wants: frozenset[str] | None) -> AsyncIterator
 
 
 async def hear(stream: Stream, receiver: Receiver, after: int | None) -> AsyncIterator[list[Told]]:
-    """What a receiver hears, some at a time; an empty list is a sign of life."""
+    """What a receiver hears, in portions; an empty list is a heartbeat."""
     async for part in begin(stream, receiver, after):
         yield part
     while not receiver.ended:
@@ -104,7 +104,7 @@ async def hear(stream: Stream, receiver: Receiver, after: int | None) -> AsyncIt
 
 
 async def begin(stream: Stream, receiver: Receiver, after: int | None) -> AsyncIterator[list[Told]]:
-    """The first that a receiver hears: what it missed, from the log, or a snapshot."""
+    """The first messages of a receiver: what it missed, from the log, or a snapshot."""
     while True:
         receiver.forget()
         receiver.missed = False
@@ -136,7 +136,7 @@ def _some(missed: Iterator[Told]) -> list[Told]:
 
 
 async def watched(stream: Stream, texts: list[str]) -> frozenset[str] | None:
-    """The subscriptions that a receiver names, None if it names none; they need not be there (yet)."""
+    """The subscriptions that a receiver names, None if it names none; they need not exist (yet)."""
     if len(texts) > stream.settings.max_watched:
         raise Problem(413, f"At most {stream.settings.max_watched} subscriptions can be named.")
     if not texts:
@@ -151,7 +151,7 @@ async def watched(stream: Stream, texts: list[str]) -> frozenset[str] | None:
 
 
 def sequence_of(text: str | None) -> int | None:
-    """What a receiver has heard last; None if it does not say, or says something else."""
+    """The last sequence that a receiver has heard; None if it gives none, or an invalid one."""
     return int(text) if text is not None and text.isdecimal() and len(text) < 19 else None
 
 
@@ -169,7 +169,7 @@ def pace_of(interval: str | None, change: str | None) -> Pace | None:
 
 
 class Connections:
-    """How many streams of deltas each token has open."""
+    """How many connections of listeners each token has open."""
 
     def __init__(self, most: int) -> None:
         self._most = most

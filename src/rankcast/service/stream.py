@@ -1,9 +1,9 @@
 """A stream: an engine in a shard, and the one thread that works on it.
 
-Everything that touches the engine is a piece of work for that thread, in the order in which it came, reads
-too. What waits together is done together: writes are applied one by one, journalled and synced at once, and
-nobody hears of anything before the sync; so no answer, of a read either, tells of a write that a kill could
-take back. A group that cannot be committed is taken back as a whole.
+Everything that touches the engine, also a read, is a work item for that thread, in order of arrival. Items
+that wait together are processed together: writes are applied one by one, journalled and synced at once, and
+nothing is published before the sync. So no answer, not even of a read, reports a write that a kill could
+undo. A group that cannot be committed is undone as a whole.
 
     <stream>/stream.json    engine and settings, as they were given
     <stream>/shard/         the engine, see rankcast.state.shard, with the tables of rankcast.service.records
@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 
 class Work(NamedTuple):
-    """Something for the thread of a stream, how large it is, whether it writes, and who waits for it."""
+    """A work item for the thread of a stream: its size, whether it writes, and who waits for it."""
 
     do: Callable[[Stream], Any]
     size: int
@@ -104,7 +104,7 @@ class Stream:
 
     @classmethod
     def make(cls, path: Path, document: dict[str, Any], settings: Settings) -> Stream:
-        """Make a stream on disk, and open it."""
+        """Create a stream on disk, and open it."""
         snapshot.make_directory(path)
         snapshot.overwrite_file(path / FILE, json.dumps(document).encode())
         return cls(path, settings)
@@ -179,11 +179,11 @@ class Stream:
         return engine.results() if ids is None else engine.results(ids)
 
     def knows(self, key: Id) -> bool:
-        """Whether there is such a subscription; whoever fills an external stream knows that alone."""
+        """Whether there is such a subscription; only the source of an external stream knows its own."""
         return self.lists is not None or self.records.find(key) is not None
 
     def count(self) -> int:
-        """How many subscriptions there are; of an external stream, those that have a list."""
+        """The number of subscriptions; for an external stream, those that have a list."""
         return len(self.engine if self.lists is None else self.lists)
 
     def write(self, call: str, rows: Any) -> pa.Table:

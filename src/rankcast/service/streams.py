@@ -1,7 +1,7 @@
 """All streams of a data directory, which one process holds at a time.
 
 <data>/tokens.json      see rankcast.service.tokens
-<data>/streams/<name>/  see rankcast.service.stream; one that begins with "." was ended, or never finished
+<data>/streams/<name>/  see rankcast.service.stream; a name that starts with "." was ended, or never finished
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class Streams:
-    """The open streams by name. Making and ending them takes turns; finding one does not."""
+    """The open streams by name. Creating and ending them takes turns; finding one does not."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -74,10 +74,10 @@ class Streams:
         return found
 
     def put(self, name: str, document: dict[str, Any]) -> tuple[Stream, bool]:
-        """The stream of a name, made if it is not there; and whether it was made.
+        """The stream of a name, created if it does not exist; and whether it was created.
 
         Raises:
-            Problem: 409, it is there with another engine or other settings; 400, the name is none.
+            Problem: 409, it exists with another engine or other settings; 400, the name is invalid.
         """
         if not NAME.fullmatch(name):
             raise Problem(

@@ -1,8 +1,8 @@
-"""Tokens: who may do what, to which streams. Only hashes are kept.
+"""Tokens: who may do what, to which streams. Only hashes are stored.
 
-A token is `rkc_<id>_<secret>`. The id finds its line in the file, the hash of the secret is compared in
+A token is `rkc_<id>_<secret>`. The id finds its line in the file, and the hash of the secret is compared in
 constant time. The secret has 256 random bits, so a plain hash is as good as a slow one. The file is replaced
-as a whole and read again when it has changed: a token that was revoked is refused at once.
+as a whole and read again when it has changed: a revoked token is refused at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class Token(NamedTuple):
-    """What is kept of a token. No streams: all of them."""
+    """What is stored of a token. No streams means all of them."""
 
     id: str
     name: str
@@ -40,7 +40,7 @@ class Token(NamedTuple):
     expires: float | None = None
 
     def allows(self, scope: Scope, stream: str | None) -> bool:
-        """Whether it is good for a call; `stream` None: for what concerns all streams."""
+        """Whether it allows a call; `stream` None: for what concerns all streams."""
         return (scope in self.scopes or "admin" in self.scopes) and (
             not self.streams or (stream is not None and stream in self.streams)
         )
@@ -53,7 +53,7 @@ class Tokens:
     """The tokens of a data directory, as its file has them now."""
 
     def __init__(self, data: Path, *, public: bool = False) -> None:
-        """With `public`, nobody is let in without a token, also while there is none."""
+        """With `public`, every call needs a token, even if there is none."""
         self._path = data / FILE
         self._public = public
         self._seen: tuple[int, int, int] | None = None
@@ -72,10 +72,10 @@ class Tokens:
         return self._known
 
     def admit(self, authorization: str | None) -> Token:
-        """Whose call it is.
+        """The token of a call.
 
         Raises:
-            Problem: 401, it is nobody's.
+            Problem: 401, there is no valid one.
         """
         known = self.all()
         if not known and not self._public:
@@ -97,7 +97,7 @@ class Tokens:
         streams: Iterable[str] = (),
         expires_in: float | None = None,
     ) -> str:
-        """Make a token; what is returned is not kept anywhere."""
+        """Create a token; the returned text is not stored anywhere."""
         if not _NAME.fullmatch(name):
             raise InputError(f"the name is {shown(name)}", expected="letters, digits, dots, hyphens")
         chosen = tuple(dict.fromkeys(scopes))
@@ -119,7 +119,7 @@ class Tokens:
         return f"rkc_{key}_{secret}"
 
     def revoke(self, name: str) -> None:
-        """Let a token be good for nothing from now on."""
+        """Revoke a token."""
         with snapshot.locked(self._path.parent, wait=True):
             known = {key: each for key, each in self.all().items() if each.name != name}
             if len(known) == len(self.all()):
@@ -143,7 +143,7 @@ class Tokens:
 
 
 def unknown(detail: str = "The call needs a token that the service knows.") -> Problem:
-    """A call without a token that counts."""
+    """A call without a valid token."""
     return Problem(401, detail, headers={"WWW-Authenticate": 'Bearer realm="rankcast"'})
 
 

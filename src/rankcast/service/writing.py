@@ -1,7 +1,7 @@
 """Writes: what each does to the engine and to the records, on the thread of its stream.
 
-Each is one batch of the shard, so one step of the sequence. Rows are checked against the limits of the
-service first, then the engine reads them; whatever is refused has changed nothing.
+Each is one batch of the shard, so one step of the sequence. Rows are first checked against the limits of the
+service, then the engine reads them; a refused write has changed nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LONGEST = 10 * 366 * 86400.0  # seconds
 
 
 class Outcome(NamedTuple):
-    """What a write comes to: a status, a JSON object, and a table whose rows it gets."""
+    """The result of a write: a status, a JSON object, and a table for its rows."""
 
     status: int
     document: dict[str, Any]
@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """An answer as it is sent."""
+    """An answer ready to be sent."""
 
     status: int
     media: str
@@ -46,12 +46,12 @@ class Reply(NamedTuple):
     body: bytes
 
     def kept(self) -> bytes:
-        """The reply as it is kept with its key."""
+        """The reply as it is stored with its key."""
         return orjson.dumps([self.status, self.media, self.sequence]) + b"\n" + self.body
 
     @classmethod
     def of(cls, kept: bytes) -> Reply:
-        """A reply that was kept."""
+        """A stored reply."""
         head, _, body = kept.partition(b"\n")
         status, media, sequence = orjson.loads(head)
         return cls(status, media, sequence, body)
@@ -217,7 +217,7 @@ def subscribed(stream: Stream, key: Id, status: int) -> Outcome:
 
 
 def question(stream: Stream, row: dict[str, Any]) -> tuple[pa.Table, int]:
-    """The columns of a subscription that is only asked about, and the sequence of now."""
+    """The columns of a subscription for a dry run, and the current sequence."""
     kind = stream.records.kind("subscription")
     batch = prepared(stream, "subscribe", [{"id": "" if kind == "str" else 0, **row}])
     table = batch.commands[0][1]
@@ -277,7 +277,7 @@ def check_limit(stream: Stream, column: pa.ChunkedArray, name: str, kind: Kind) 
 
 
 def check_ids(column: pa.ChunkedArray, name: str) -> None:
-    """Refuse ids that no path could name, and that would be told to everybody again and again."""
+    """Refuse ids that no path could name, and that would be repeated in every message."""
     if not pa.types.is_string(column.type) and not pa.types.is_large_string(column.type):
         return
     length = pc.max(pc.utf8_length(column)).as_py() if len(column) else 0
@@ -296,7 +296,7 @@ def check_count(stream: Stream, more: int) -> None:
 
 
 def learn(stream: Stream, call: str, batch: Prepared) -> None:
-    """Take note of the kind of ids that a call has brought."""
+    """Remember the kind of ids of a call."""
     if call not in stream.roles:
         source = next(each for each in stream.spec.inputs if call in each.calls)
         is_item = source.name == stream.spec.answer.source and source.ids_of is None
@@ -310,7 +310,7 @@ def learn(stream: Stream, call: str, batch: Prepared) -> None:
 
 
 def register(stream: Stream, table: pa.Table, expires: list[float | None]) -> None:
-    """Write many subscriptions down."""
+    """Store many subscriptions."""
     ids = table.column("id").to_pylist()
     listed = forms.listed(table)
     times: Iterable[float | None] = expires or [None] * len(ids)
@@ -318,10 +318,10 @@ def register(stream: Stream, table: pa.Table, expires: list[float | None]) -> No
 
 
 def replacement(stream: Stream, row: dict[str, Any]) -> Prepared:
-    """The batch that makes a live subscription what a new one of these columns would be.
+    """The batch that makes a live subscription equal to a new one of these columns.
 
-    An amendment in which what is absent is null, so that a refusal costs nothing; where a column cannot be
-    null, the subscription ends and begins anew, in one batch.
+    An amendment in which absent values are null, so that a refusal costs nothing; if a column cannot be
+    null, the subscription ends and starts again, in one batch.
     """
     engine = stream.engine
     new = prepared(stream, "subscribe", [dict(row)])
@@ -333,7 +333,7 @@ def replacement(stream: Stream, row: dict[str, Any]) -> Prepared:
 
 
 def path_id(stream: Stream, text: str, row: dict[str, Any]) -> Id:
-    """The id of a path; the body may say it, too, and then tells what kind it is."""
+    """The id of a path; the body may also contain it, and then determines its kind."""
     given = row.get("id")
     if given is None:
         return stream.records.id_of(text, "subscription")
@@ -343,7 +343,7 @@ def path_id(stream: Stream, text: str, row: dict[str, Any]) -> Id:
 
 
 def without_expiry(rows: Any) -> tuple[Any, list[Any]]:
-    """Rows without the column that says how long they live, and that column."""
+    """Rows without the column of their lifetimes, and that column."""
     if isinstance(rows, pa.Table):
         if EXPIRES not in rows.column_names:
             return rows, []
