@@ -25,7 +25,8 @@ from rankcast.bench.runner import Parameters
 from rankcast.bench.workloads import Columns, matching
 
 Floats = NDArray[np.float64]
-OURS, PASSED = "rankcast", "pass-through"
+OURS, PASSED, STATEFUL = "rankcast", "pass-through", "pass-through by a stateful operator"
+SHARDS = (0, 2)  # ids that Spark's hash sends to two partitions
 OVER = ["a0", "a1", "a2", "a3"]
 PARTITIONS = 2
 STEP = 0.01  # seconds from one send of a paced load to the next
@@ -64,7 +65,7 @@ class Queue:
 
     def __init__(self, broker: kafka_broker.Broker, name: str, partitions: int) -> None:
         self.broker = broker
-        self.events, self.answers = f"events-{name}", f"answers-{name}"
+        self.events, self.answers = (f"{word}-{name.replace(' ', '-')}" for word in ("events", "answers"))
         broker.create(_STAMPED, **{self.events: partitions, self.answers: PARTITIONS})
         self._partitions = partitions
         self.sent = 0
@@ -125,19 +126,30 @@ class Ours:
 
 
 class Passing:
-    """A query that sends every message on: what Spark and Kafka take by themselves."""
+    """A query that sends every message on: what Spark and Kafka take by themselves.
 
-    def __init__(self, spark: Any, folder: Path, queue: Queue) -> None:
+    With `stateful` messages go to two shards of a Python operator with state, as ours do, which sends on the
+    offset of the last one.
+    """
+
+    def __init__(self, spark: Any, folder: Path, queue: Queue, *, stateful: bool = False) -> None:
         self._spark, self._folder, self.queue = spark, folder, queue
+        self._stateful = stateful
 
     def start(self, *, once: bool) -> Any:
         """Spark's query."""
         servers = {"kafka.bootstrap.servers": self.queue.broker.servers}
         reader = self._spark.readStream.format("kafka").options(**servers, startingOffsets="earliest")
         rows = reader.option("subscribe", self.queue.events).load()
-        rows = rows.selectExpr("cast(offset as string) as key", "value")
+        if self._stateful:
+            from rankcast.spark.generating import passing  # noqa: PLC0415
+
+            rows = passing(rows.selectExpr("offset as seq", "value"), SHARDS)
+            rows = rows.selectExpr("cast(top as string) as key", "'' as value")
+        else:
+            rows = rows.selectExpr("cast(offset as string) as key", "value")
         writer = rows.writeStream.format("kafka").options(**servers).option("topic", self.queue.answers)
-        writer = writer.option("checkpointLocation", str(self._folder / "passed"))
+        writer = writer.option("checkpointLocation", str(self._folder / self.queue.events))
         return Query((writer.trigger(availableNow=True) if once else writer).start())
 
 
@@ -172,11 +184,12 @@ class Paced:
         self._places: Floats = rng.random((2, self._objects))
         self._x, self._y = self._places
         broker = kafka_broker.Broker(folder / "broker")
-        queues = {name: Queue(broker, name, 1) for name in (OURS, PASSED)}
+        queues = {name: Queue(broker, name, 1) for name in (OURS, PASSED, STATEFUL)}
         engine = f'name = "RangeTopK"\nk = {parameters["k"]}'
         self._streams: dict[str, Any] = {
             OURS: Ours(spark, folder, queues[OURS], engine, "id long, x double, y double", table),
             PASSED: Passing(spark, folder, queues[PASSED]),
+            STATEFUL: Passing(spark, folder, queues[STATEFUL], stateful=True),
         }
         self._running: tuple[str, Any] | None = None
 
@@ -206,11 +219,8 @@ class Paced:
             answers:
         ]
         times = np.array([each.timestamp()[1] for each in come])
-        if name == PASSED:
-            offsets = np.array([int(each.key()) for each in come])
-            late = times - sent[offsets - first]
-        else:
-            late = _by_batch(sent, times, np.array([_offset(each) for each in come]) - first)
+        offsets = np.array([_offset(each) if name == OURS else int(each.key()) for each in come]) - first
+        late = times - sent[offsets] if name == PASSED else _by_batch(sent, times, offsets)
         p50, p95 = np.percentile(late, [50, 95])
         return {"p50_ms": float(p50), "p95_ms": float(p95), "answers": len(come) / len(values)}
 
@@ -252,14 +262,17 @@ def _by_batch(sent: Any, times: Any, offsets: Any) -> NDArray[np.int64]:
     return late
 
 
+def world(parameters: Parameters, seed: int) -> tuple[Columns, Columns]:
+    """Subscriptions and events of matching."""
+    rng = np.random.default_rng(seed)
+    return matching.heavy_boxes("sparse", len(OVER), parameters["subscriptions"], parameters["events"], rng)
+
+
 class Heaped:
     """Streams that find all messages there; `take` lets them through."""
 
     def __init__(self, spark: Any, parameters: Parameters, seed: int, folder: Path) -> None:
-        rng = np.random.default_rng(seed)
-        boxes, points = matching.heavy_boxes(
-            "sparse", len(OVER), parameters["subscriptions"], parameters["events"], rng
-        )
+        boxes, points = world(parameters, seed)
         columns = [points[name].tolist() for name in ("id", *OVER)]
         form = "{" + ",".join(f'"{name}":%r' for name in ("id", *OVER)) + "}"
         self._values = [(form % row).encode() for row in zip(*columns, strict=True)]
@@ -307,7 +320,7 @@ def main(given: str) -> None:
         spark = session(master="local[2]", settings={**settings, **connectors.settings(["kafka"], {})})
     streams = KINDS[kind](spark, parameters, seed, Path(folder))
     for line in sys.stdin:
-        word, name = line.split()
+        word, name = line.strip().split(" ", 1)
         figures = getattr(streams, word)(name)
         sys.stdout.write(json.dumps(figures) + "\n")
         sys.stdout.flush()
