@@ -34,6 +34,8 @@ MODULES: tuple[str, ...] = (
     f"{CASES}.pipeline",
     f"{CASES}.service",
     f"{CASES}.front",
+    f"{CASES}.front_geotext",
+    f"{CASES}.front_spark",
     f"{FIGURES}.range_topk",
     f"{FIGURES}.range_traffic",
     f"{FIGURES}.range_boxes",

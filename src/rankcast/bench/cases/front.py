@@ -15,12 +15,14 @@ import numpy as np
 
 from rankcast import CoveringTable, MovingSkyline, MovingTopK, RangeTopK, scoring
 from rankcast.bench.baselines.covering import BlockedScan, RtreeCovering
+from rankcast.bench.baselines.differential import DifferentialRanges, differential_installed
 from rankcast.bench.baselines.embedded import (
     DuckdbRanges,
     DuckdbSkyline,
     NearestRtree,
     NearestTree,
     SqliteCovering,
+    SqliteRanges,
     answers_equal,
 )
 from rankcast.bench.baselines.lucene import LuceneMatching, lucene_installed
@@ -66,6 +68,9 @@ def ranges(parameters: Parameters, rng: np.random.Generator) -> Trial:
     engine.subscribe(subscriptions)
     targets: dict[str, Any] = {OURS: engine, PLAIN[0]: AllAnew(objects, subscriptions, k)}
     targets[PLAIN[1]] = ThresholdScan(objects, subscriptions, k)
+    if differential_installed():
+        targets["differential-dataflow"] = DifferentialRanges(objects, subscriptions, k)
+    targets["SQLite"] = SqliteRanges(objects, subscriptions, k)
     if many <= DUCKDB_RANGES:
         targets["DuckDB"] = DuckdbRanges(objects, subscriptions, k)
     if many <= POSTGRES_RANGES and postgres_installed():
