@@ -7,6 +7,7 @@ OLDEST := out/numba-oldest
 SPARKS := 4.2.0 4.3.0
 WHEEL := out/wheel
 LUCENE := out/peers/lucene
+DIFFERENTIAL := out/peers/differential
 
 # Compiled kernels go by a hash of their sources, so all clones of a user share them.
 ifneq ($(HOME),)
@@ -112,23 +113,29 @@ bench-compare: $(READY)  ## compare the last run with the committed records
 	@$(BIN)/rankcast bench compare benchmarks/records out/records
 
 # Systems that stand beside ours in the front cases; what cannot be had is left out there, and said.
-peers: $(READY)  ## set up PostgreSQL, Lucene and Python packages beside ours in benchmarks (root, Java 17, Maven)
+peers: $(READY)  ## set up PostgreSQL, Lucene, differential-dataflow and packages beside ours (root, Java 17, Maven, cargo)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/peers.txt
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || { test "$$(id -u)" = 0 && apt-get install -y -qq postgresql >/dev/null; } || \
 	  echo "PostgreSQL is left out: install Debian's package postgresql"
 	@$(MAKE) --no-print-directory peers-lucene || echo "Lucene is left out: it needs Java 17 and Maven"
+	@command -v cargo >/dev/null && $(MAKE) --no-print-directory $(DIFFERENTIAL)/release/ranges || \
+	  echo "differential-dataflow is left out: it needs cargo (Rust) and its crate"
 
 bench-front: peers warm  ## the front table, from one run on a quiet machine; half an hour
 	@$(BIN)/rankcast bench run 'front.*' --size full --out benchmarks/records
 	@$(BIN)/rankcast bench front
 
-peers-lucene: $(LUCENE)/Matching.class  ## set up Lucene beside RankedMatcher in benchmarks (needs Java 17 and Maven)
+peers-lucene: $(LUCENE)/Matching.class $(LUCENE)/GeoText.class  ## set up Lucene in benchmarks (needs Java 17 and Maven)
 
-$(LUCENE)/Matching.class: benchmarks/peers/lucene/Matching.java
+$(LUCENE)/%.class: benchmarks/peers/lucene/%.java
 	@mkdir -p $(LUCENE)
 	@mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
 	  -Dartifact=org.apache.lucene:lucene-core:9.11.1 -DoutputDirectory=$(CURDIR)/$(LUCENE)
 	@javac -cp $(LUCENE)/lucene-core-9.11.1.jar -d $(LUCENE) $<
+
+$(DIFFERENTIAL)/release/ranges: benchmarks/peers/differential/src/main.rs benchmarks/peers/differential/Cargo.lock
+	@cargo build --quiet --release --locked --manifest-path benchmarks/peers/differential/Cargo.toml --target-dir $(DIFFERENTIAL)
+	@touch $@
 
 wheel: $(WHEEL)/env/.ready  ## build the wheel of this platform, with compiled kernels, into dist/
 	@rm -rf $(WHEEL)/tree dist && mkdir -p $(WHEEL)/tree

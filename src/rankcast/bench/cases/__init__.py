@@ -35,6 +35,8 @@ MODULES: tuple[str, ...] = (
     f"{CASES}.kafka",
     f"{CASES}.service",
     f"{CASES}.front",
+    f"{CASES}.front_geotext",
+    f"{CASES}.front_spark",
     f"{CASES}.growth",
     f"{CASES}.limits",
     f"{FIGURES}.range_topk",
