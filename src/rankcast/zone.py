@@ -1,7 +1,8 @@
 """Safe zones on the client's side: is a position still inside, or must the server be asked?
 
 The Python twin of the console's `rankcast-zone.js`, for machines that need the standard library alone. Zones
-are the GeoJSON features of `GET .../zones`: a polygon, or a point with a `radius`. While a position is
+are the GeoJSON features of `GET .../zones`: a polygon, a point with a `radius`, or in space one with a
+`sphere_radius`. While a position is
 strictly inside, the result of its query is the same (of a circle: among the members that the zone names).
 What is not known for certain counts as outside: asking is always right.
 """
@@ -62,19 +63,23 @@ def is_inside(zone: Zone | None, position: Position, metric: str = "euclidean") 
     if shape != "Point":
         return False
     properties = zone.get("properties") or {}
-    if "radius" not in properties:
+    name = "sphere_radius" if len(coordinates) > len("xy") else "radius"
+    if name not in properties or len(position) < len(coordinates):
         return False
-    radius = properties["radius"]
+    radius = properties[name]
     return radius is None or distance(position, coordinates, metric) < radius * (1 - CLOSE)
 
 
 def distance(a: Position, b: Position, metric: str = "euclidean") -> float:
-    """The distance of two places: in their own unit, or in metres on the globe (`haversine`)."""
+    """The distance of two places: in their own unit, or in metres on the globe (`haversine`).
+
+    Of two places of three coordinates it is that in space.
+    """
     dx, dy = a[0] - b[0], a[1] - b[1]
     if metric == "manhattan":
         return abs(dx) + abs(dy)
     if metric != "haversine":
-        return math.hypot(dx, dy)
+        return math.hypot(dx, dy, *(p - q for p, q in zip(a[2:], b[2:], strict=False)))
     half = math.sin(math.radians(dy) / 2) ** 2
     other = math.cos(math.radians(a[1])) * math.cos(math.radians(b[1])) * math.sin(math.radians(dx) / 2) ** 2
     return 2 * EARTH * math.asin(min(1.0, math.sqrt(half + other)))
