@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from rankcast import MovingSkyline, MovingTopK
 from rankcast.core.spec import Clock
-from rankcast.errors import FunctionError, InputError
+from rankcast.errors import FunctionError, InputError, SnapshotError
 from rankcast.moving.hours import NEVER, SOON, Hours
 from tests.laws import roads
 
@@ -233,3 +234,29 @@ def test_many_turn_by_turn() -> None:
         assert sorted(closing) == np.flatnonzero(now & ~then).tolist()
         assert sorted(opening) == np.flatnonzero(~now & then).tolist()
         held.move(max(clock, held.clock))
+
+
+@pytest.mark.parametrize("kind", [MovingTopK, MovingSkyline])
+def test_hours_that_do_not_fit_the_index_are_refused(kind: Any) -> None:
+    engine = kind(over=["a"])
+    engine.upsert({"id": [1, 2], "x": [1, 2], "y": [0, 0], "a": [1, 2], "closes": [at(1), None]})
+    engine.subscribe({"id": [1], "x": [0], "y": [0]})
+    engine.advance(at(0))
+
+    def restored(change: Any) -> Any:
+        header, arrays = engine.state()
+        header, arrays = json.loads(json.dumps(header)), {name: each.copy() for name, each in arrays.items()}
+        change(header["parts"]["hours"], arrays)
+        return kind.restore(header, arrays)
+
+    assert items(restored(lambda *_: None)) == items(engine)
+    later = int(at(2).replace(tzinfo=UTC).timestamp()) * 10**9
+    with pytest.raises(SnapshotError):
+        restored(lambda part, arrays: part.update(clock=later))
+    for name, value in (("hours.opens", later), ("hours.closes", 5)):
+        with pytest.raises(SnapshotError):
+            restored(lambda part, arrays, name=name, value=value: arrays[name].__setitem__(0, value))
+    with pytest.raises(SnapshotError):
+        restored(lambda part, arrays: arrays.update({"hours.opens": arrays["hours.opens"][:1]}))
+    with pytest.raises(SnapshotError):
+        restored(lambda part, arrays: arrays["hours.closes"].__setitem__(9, 5))  # of nobody

@@ -142,7 +142,8 @@ def source(records: Sequence[Record]) -> str:
     machine = chosen[-1].machine
     commits = sorted(
         {
-            (record.commit or "").removesuffix(DIRTY)[:10] + (DIRTY if (record.commit or "").endswith(DIRTY) else "")
+            (record.commit or "").removesuffix(DIRTY)[:10]
+            + (DIRTY if (record.commit or "").endswith(DIRTY) else "")
             for record in chosen
         }
     )

@@ -9,6 +9,7 @@ an R-tree over them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -30,7 +31,7 @@ from rankcast.moving.ragged import check_stretches
 from rankcast.moving.undo import Step
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown, ranges
-from rankcast.structures.distance import CODES, HALF_CIRCUMFERENCE
+from rankcast.structures.distance import CODES, HALF_CIRCUMFERENCE, distance
 from rankcast.structures.ids import Slots
 from rankcast.tables import deltas
 from rankcast.tables.deltas import Lists
@@ -486,13 +487,16 @@ class TopKZones:
     def explain(self, row: int, item: int) -> dict[str, float | bool]:
         """What the zone of a subscription says of an object."""
         held = self.zones.held
-        members, one = held.member[held.start[row] : held.start[row] + held.count[row]], np.array([row])
-        circles = (held.x[one], held.y[one], held.z[one])
-        here = self._at(one)
-        places = [scores.at_line(self.settings.code, *each, 0) for each in (circles, here)]
+        members = held.member[held.start[row] : held.start[row] + held.count[row]]
+        centre = [float(axis[row]) for axis in (held.x, held.y, held.z)]
+        here = [float(self.subscriptions[name][row]) for name in "xyz"[: self.settings.dimensions]]
+        if self.settings.space:
+            away = math.dist(centre, here)
+        else:
+            away = float(distance(self.settings.code, *centre[:2], *here))
         return {
             "zone_radius": float(held.radius[row]),
-            "zone_distance": float(scores.apart(self.settings.code, *places)),
+            "zone_distance": away,
             "member": bool((members == item).any()),
         }
 
