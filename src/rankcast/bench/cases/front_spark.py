@@ -192,17 +192,23 @@ MATCHES = {GRID: (_GRID_MATCHES, _CELLS), WINDOW: (_WINDOW_MATCHES, ""), NEAREST
 
 
 class _Boxes:
-    """The subscriptions as a table of Spark, in memory, and what is asked of it and of events."""
+    """The subscriptions as a table of Spark, in memory, and what is asked of it and of events.
+
+    `foreachBatch` has a session of its own, so the table is a view that all sessions see.
+    """
 
     def __init__(self, path: Path, asked: str, form: str) -> None:
-        self._path, self._asked, self._form = path, asked, form
+        self._path, self._form = path, form
+        self._view = f"boxes_{path.parent.name.replace('-', '_')}_{id(self)}"
+        self._asked = asked.replace("{boxes}", f"global_temp.{self._view}")
         self._boxes: Any = None
 
     def __call__(self, events: Any) -> Any:
         if self._boxes is None:
             rows = session().read.parquet(str(self._path))
             self._boxes = (session().sql(self._form, boxes=rows) if self._form else rows).cache()
-        return events.sparkSession.sql(self._asked, events=events, boxes=self._boxes)
+            self._boxes.createOrReplaceGlobalTempView(self._view)
+        return events.sparkSession.sql(self._asked, events=events)
 
 
 @case(
