@@ -7,6 +7,7 @@ OLDEST := out/numba-oldest
 SPARKS := 4.2.0 4.3.0
 WHEEL := out/wheel
 LUCENE := out/peers/lucene
+DIFFERENTIAL := out/peers/differential
 
 # Compiled kernels go by a hash of their sources, so all clones of a user share them.
 ifneq ($(HOME),)
@@ -14,7 +15,7 @@ export NUMBA_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rankcast
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo live console test test-all test-deep test-faults test-service test-browser soak test-nojit test-numba-oldest test-baseline test-wheel sdist release-check test-spark-wheel test-spark-oldest test-spark-newest test-kafka test-tables test-cluster jars pack check docs bench bench-compare bench-front peers peers-lucene wheel requirements warm clean
+.PHONY: help demo live console test test-all test-deep test-faults test-service test-browser soak test-nojit test-numba-oldest test-baseline test-wheel sdist release-check test-spark-wheel test-spark-oldest test-spark-newest broker test-kafka test-tables test-cluster jars pack check docs bench bench-compare bench-front peers peers-lucene wheel requirements warm clean
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -112,23 +113,29 @@ bench-compare: $(READY)  ## compare the last run with the committed records
 	@$(BIN)/rankcast bench compare benchmarks/records out/records
 
 # Systems that stand beside ours in the front cases; what cannot be had is left out there, and said.
-peers: $(READY)  ## set up PostgreSQL, Lucene and Python packages beside ours in benchmarks (root, Java 17, Maven)
+peers: $(READY)  ## set up PostgreSQL, Lucene, differential-dataflow and packages beside ours (root, Java 17, Maven, cargo)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/peers.txt
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || { test "$$(id -u)" = 0 && apt-get install -y -qq postgresql >/dev/null; } || \
 	  echo "PostgreSQL is left out: install Debian's package postgresql"
 	@$(MAKE) --no-print-directory peers-lucene || echo "Lucene is left out: it needs Java 17 and Maven"
+	@command -v cargo >/dev/null && $(MAKE) --no-print-directory $(DIFFERENTIAL)/release/ranges || \
+	  echo "differential-dataflow is left out: it needs cargo (Rust) and its crate"
 
 bench-front: peers warm  ## the front table, from one run on a quiet machine; half an hour
 	@$(BIN)/rankcast bench run 'front.*' --size full --out benchmarks/records
 	@$(BIN)/rankcast bench front
 
-peers-lucene: $(LUCENE)/Matching.class  ## set up Lucene beside RankedMatcher in benchmarks (needs Java 17 and Maven)
+peers-lucene: $(LUCENE)/Matching.class $(LUCENE)/GeoText.class  ## set up Lucene in benchmarks (needs Java 17 and Maven)
 
-$(LUCENE)/Matching.class: benchmarks/peers/lucene/Matching.java
+$(LUCENE)/%.class: benchmarks/peers/lucene/%.java
 	@mkdir -p $(LUCENE)
 	@mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
 	  -Dartifact=org.apache.lucene:lucene-core:9.11.1 -DoutputDirectory=$(CURDIR)/$(LUCENE)
 	@javac -cp $(LUCENE)/lucene-core-9.11.1.jar -d $(LUCENE) $<
+
+$(DIFFERENTIAL)/release/ranges: benchmarks/peers/differential/src/main.rs benchmarks/peers/differential/Cargo.lock
+	@cargo build --quiet --release --locked --manifest-path benchmarks/peers/differential/Cargo.toml --target-dir $(DIFFERENTIAL)
+	@touch $@
 
 wheel: $(WHEEL)/env/.ready  ## build the wheel of this platform, with compiled kernels, into dist/
 	@rm -rf $(WHEEL)/tree dist && mkdir -p $(WHEEL)/tree
@@ -190,9 +197,11 @@ jars: $(READY)  ## fetch the jars that Spark needs for queues and tables, once, 
 	@$(BIN)/python -m rankcast.spark.connectors
 
 # One broker on loopback, from Maven; where there is no Maven and no jar, every test says that it is left out.
-test-kafka: warm  ## pipelines through a real broker of Apache Kafka, and what may go wrong; some minutes
+broker:  ## fetch the jars of a broker of Apache Kafka into out/kafka, for tests and benchmarks (needs Maven)
 	@test -d out/kafka || ! command -v mvn > /dev/null || \
 	  mvn -q -B -f tests/kafka/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/out/kafka
+
+test-kafka: warm broker  ## pipelines through a real broker of Apache Kafka, and what may go wrong; some minutes
 	@$(BIN)/python -m pytest tests/kafka -m kafka
 
 # Jars of Delta come as those of Kafka do; where they cannot be had, every test says that it is left out.

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rankcast import MovingSkyline, MovingTopK, RangeTopK, cli, plot
-from rankcast.bench.report import element
+from rankcast.bench.markup import element
 from rankcast.demo import pages, scenes
 from rankcast.demo.city import screen
 from rankcast.demo.scenes import tell_change

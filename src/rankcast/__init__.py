@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rankcast.client.clients import AsyncClient, Client
     from rankcast.covering.engine import CoveringTable
     from rankcast.covering.maxima import maxima
-    from rankcast.gateway import Gateway, SubscriberList
+    from rankcast.gateway import Gateway
     from rankcast.geotext.engine import GeoTextTopK
     from rankcast.geotext.vocabulary import Vocabulary
     from rankcast.matching.engine import RankedMatcher
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rankcast.moving.skyline import MovingSkyline
     from rankcast.moving.topk import MovingTopK
     from rankcast.range_topk.engine import RangeTopK
+    from rankcast.subscriber_list import SubscriberList
     from rankcast.tables.boxes import Hierarchy, near
     from rankcast.zone_numbers import ZoneNumbers
 
@@ -74,7 +75,7 @@ _HOMES = {
     "RangeTopK": "rankcast.range_topk.engine",
     "RankedMatcher": "rankcast.matching.engine",
     "RoadGraph": "rankcast.moving.road_graph",
-    "SubscriberList": "rankcast.gateway",
+    "SubscriberList": "rankcast.subscriber_list",
     "ZoneNumbers": "rankcast.zone_numbers",
     "Vocabulary": "rankcast.geotext.vocabulary",
     "maxima": "rankcast.covering.maxima",

@@ -10,122 +10,56 @@ other part that does not continue the last one, it asks for all its lists again.
 of its lists, and parts up to that sequence do not apply to them. So a late subscriber only needs its own
 list, and nobody has to wait.
 
-Invariant: while a gateway is in step, each list reflects its own sequence, or the last part if that is later.
-Equal ranges share a list. Cost of a message: a comparison for each range whose lower end in the first
-attribute lies in the tile, and O(k) for each range that the message reaches.
+Where there is nobody to ask, as behind a queue, lists come among the messages, when the server is told of a
+subscription (`rankcast.spark.continuous(..., output="tiles")`): a message without an item empties the lists
+in its tile, and those after it fill them. Until then a list is `awaited`, and no message is for it.
+
+Invariant: while a gateway is in step, each list is the one of its own sequence, or of the last part, if that
+is later. Ranges that are equal share a list. Cost of a message: those whose lower end in the first attribute
+lies in its tile are compared, and whom it reaches pays O(k).
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf, isnan
 from typing import Any, NamedTuple
 
-from rankcast.errors import InputError, RankcastError, SettingError, shown
+from rankcast.errors import InputError, RankcastError, shown
+from rankcast.subscriber_list import (
+    ENDS,
+    Id,
+    Lists,
+    Row,
+    SubscriberList,
+    answer,
+    digest_of,
+    digest_of_lists,
+    digest_of_messages,
+    sign_of,
+    whole,
+)
 
-Id = int | str
-Row = Mapping[str, Any]
 Box = tuple[float, ...]  # lower and upper end of each attribute, one after the other
+__all__ = ["BehindError", "Gateway", "Lists", "Part", "Row", "SubscriberList", "answer", "digest_of"]
 AT_ONCE = 10_000  # ranges that are asked for together
 
 
-class SubscriberList:
-    """A ranked list of at most k items that follows messages.
-
-    A message about an item in the list replaces its score; a message about another item competes for a place.
-    A score of None removes the item. Ties go to the smaller id. Cost: O(k) per message.
-
-    >>> mine = SubscriberList(k=2)
-    >>> [mine.receive(*each) for each in [("a", 3.0), ("b", 1.0), ("c", 2.0), ("d", 9.0), ("b", None)]]
-    [True, True, True, False, True]
-    >>> mine.items(), mine.digest() == digest_of([("c", 2.0)])
-    ([('c', 2.0)], True)
-    """
-
-    __slots__ = ("_k", "_scores", "_sign")
-
-    def __init__(self, k: int, order: str = "asc") -> None:
-        self._k = _count("k", k)
-        self._sign = _sign(order)
-        self._scores: dict[Any, float] = {}
-
-    def __len__(self) -> int:
-        return len(self._scores)
-
-    def receive(self, item: Any, score: float | None) -> bool:
-        """Take one message; returns whether the list has changed."""
-        scores = self._scores
-        if score is None:
-            return scores.pop(item, None) is not None
-        if item in scores:
-            changed = scores[item] != score
-            scores[item] = score
-            return changed
-        scores[item] = score
-        if len(scores) <= self._k:
-            return True
-        last = max(scores, key=self._place)
-        del scores[last]
-        return bool(last != item)
-
-    def items(self) -> list[tuple[Any, float]]:
-        """The list as (item, score), best first."""
-        return [(item, self._scores[item]) for item in sorted(self._scores, key=self._place)]
-
-    def digest(self) -> str:
-        """A short digest of the list, which differs for different lists; see `digest_of`."""
-        return digest_of(self.items())
-
-    def _place(self, item: Any) -> tuple[float, Any]:
-        return self._sign * self._scores[item], item
-
-
-def digest_of(items: Iterable[tuple[Any, float]]) -> str:
-    """The digest of a list of (item, score), best first: 16 hexadecimal digits.
-
-    >>> digest_of([("a", 3.0)]) == digest_of([("a", 3)]) != digest_of([("b", 3.0)])
-    True
-    """
-    told = json.dumps([[item, float(score)] for item, score in items], separators=(",", ":"))
-    return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
-
-
-class Lists(NamedTuple):
-    """Current lists, as of a sequence: rows with `subscription`, `item` and `score`.
-
-    `same` names the subscriptions whose digest was sent and is right; they have no rows.
-    """
-
-    sequence: int
-    rows: Iterable[Row]
-    same: Iterable[Id] = ()
-
-
-def answer(
-    ranges: list[dict[str, Any]], preview: Callable[[list[dict[str, Any]]], Iterable[Row]], sequence: int
-) -> Lists:
-    """The answer of a source, as of a sequence; `preview` returns the rows of ranges, without digests."""
-    sent: list[tuple[Any, Any]] = [(row.get("id"), row.pop("digest", None)) for row in ranges]
-    rows = list(preview(ranges))  # refuses what is no id
-    lists: dict[Id, list[tuple[Any, float]]] = {name: [] for name, digest in sent if digest is not None}
-    for row in rows if lists else ():
-        if row["subscription"] in lists:
-            lists[row["subscription"]].append((row["item"], row["score"]))
-    same = {name: None for name, digest in sent if name in lists and digest_of(lists[name]) == digest}
-    return Lists(sequence, [row for row in rows if row["subscription"] not in same], list(same))
-
-
 class Part(NamedTuple):
-    """Messages, their number and that of the previous part; `event` is "tiles" or "gap" (some are lost)."""
+    """Messages, their number and that of the part before; `event` is "tiles" or "gap": some are not told.
+
+    `digest` is that of the part (`digest_of_messages`), `lists` that of all lists after it
+    (`digest_of_lists`); None: there is none.
+    """
 
     event: str
     rows: Iterable[Row]
     sequence: int
     after: int | None = None
+    digest: str | None = None
+    lists: str | None = None
 
 
 class BehindError(RankcastError):
@@ -148,9 +82,10 @@ class Gateway:
     """The lists of many subscribers, kept current from the messages of one engine.
 
     Args:
-        ask: returns the current lists of ranges. It gets rows with `id`, the ends of the range and
-            possibly `digest`; see `answer`.
-        over: the attribute of the ranges, or a list of them, as in the engine.
+        ask: gives the current lists of ranges, given rows with `id` and their ends, perhaps with `digest`;
+            see `answer`. None: nobody does, and lists come among the messages; before the first message of
+            all, number 1, they are empty.
+        over: the attribute that ranges are over, or a list of them, as the engine has it.
         by: the attribute that ranks.
         k: the engine's k: the k of the server's tiles, and the most items that a subscriber can want.
         order: the engine's order.
@@ -171,7 +106,7 @@ class Gateway:
 
     def __init__(
         self,
-        ask: Callable[[list[dict[str, Any]]], Lists],
+        ask: Callable[[list[dict[str, Any]]], Lists] | None,
         *,
         over: str | Sequence[str] = "x",
         by: str = "y",
@@ -181,8 +116,8 @@ class Gateway:
         self._ask = ask
         self._over = [over] if isinstance(over, str) else list(over)
         self._by = by
-        self._k = _count("k", k)
-        _sign(order)
+        self._k = whole("k", k)
+        sign_of(order)
         self._order = order
         self._turn = threading.RLock()
         self._kept: dict[Box, _Kept] = {}
@@ -190,7 +125,7 @@ class Gateway:
         self._lows: list[float] | None = None  # lower ends in order; None: to be sorted again
         self._sorted: list[_Kept] = []
         self._sequence: int | None = None
-        names = ("messages", "reached", "needless", "doubled", "gaps", "asked", "mended")
+        names = ("messages", "reached", "needless", "doubled", "gaps", "damaged", "asked", "mended")
         self._count = dict.fromkeys(names, 0)
 
     @classmethod
@@ -211,8 +146,9 @@ class Gateway:
     def stats(self) -> dict[str, int]:
         """Counters since the start.
 
-        `messages` received, how many subscribers they `reached`, how often that was `needless`, parts
-        `doubled`, `gaps` noticed, lists `asked` for, and subscribers whose lists `check` has `mended`.
+        `messages` heard, how many subscribers they `reached`, how often that was `needless`, parts `doubled`,
+        `gaps` noticed, parts `damaged`, lists `asked` for, and subscribers whose lists were found wrong by
+        their digest, and `mended`.
         """
         with self._turn:
             return dict(self._count)
@@ -262,8 +198,16 @@ class Gateway:
                     del self._kept[kept.box]
                     self._lows = None
 
+    def awaited(self) -> list[Id]:
+        """The subscribers whose lists are not known: the server must be told of them, or told again.
+
+        Without `ask` these are they who came late, and all of them after a gap, until their lists come.
+        """
+        with self._turn:
+            return [name for kept in self._kept.values() if kept.list is None for name in kept.wanted]
+
     def items(self, subscriber: Id) -> list[tuple[Any, float]]:
-        """The list of a subscriber as (item, score), best first."""
+        """The list of a subscriber as (item, score), best first; nothing while it is awaited."""
         with self._turn:
             if subscriber not in self._box_of:
                 raise InputError(f"is {shown(subscriber)}", column="id", expected="a subscriber's id")
@@ -281,10 +225,22 @@ class Gateway:
                     changed = self.resynchronise(part.sequence)
                 yield changed
             else:
-                yield self.receive(part.rows, sequence=part.sequence, after=part.after)
+                yield self.receive(
+                    part.rows,
+                    sequence=part.sequence,
+                    after=part.after,
+                    digest=getattr(part, "digest", None),
+                    lists=getattr(part, "lists", None),
+                )
 
     def receive(
-        self, rows: Iterable[Row], *, sequence: int | None = None, after: int | None = None
+        self,
+        rows: Iterable[Row],
+        *,
+        sequence: int | None = None,
+        after: int | None = None,
+        digest: str | None = None,
+        lists: str | None = None,
     ) -> list[Id]:
         """Take one part; returns the subscribers whose lists have changed.
 
@@ -292,14 +248,27 @@ class Gateway:
         and `after`, messages have their own numbers in a column `sequence`. A part without rows whose `after`
         equals its `sequence` is a heartbeat: a receiver that missed the last part notices it then.
 
+        A part with another `digest` than its own was damaged: it counts as lost. Where the digest of all
+        `lists` after the part is another than `digest()`, a list is wrong, whatever the reason: all are
+        asked for.
+
         Raises:
             BehindError: the lists are too old. After any exception the next part asks again.
         """
         with self._turn:
             if sequence is not None and after is not None:
-                return list(self._take(rows, sequence, after))
-            changed: dict[Id, None] = {}
+                rows = list(rows)
+                if digest is not None and digest != self._digest_of(rows, sequence, after):
+                    self._count["damaged"] += 1
+                    return []
+                changed = self._take(rows, sequence, after)
+                return list(changed | self._compare(lists, sequence))
+            changed = {}
             for run in _runs(rows):
+                had = 0 if self._sequence is None else self._sequence + 1 - run[0]["sequence"]
+                if 0 < had < len(run):  # some of them come again, and go on with others
+                    self._count["doubled"] += 1
+                    del run[:had]
                 changed |= self._take(run, run[-1]["sequence"], run[0]["sequence"] - 1)
             return list(changed)
 
@@ -333,6 +302,12 @@ class Gateway:
             self._sequence = sequence
             return changed
 
+    def digest(self) -> str:
+        """The digest of all lists, each range once: see `digest_of_lists`."""
+        with self._turn:
+            every = [(kept.box, kept.list.items()) for kept in self._kept.values() if kept.list is not None]
+            return digest_of_lists(every)
+
     def check(self) -> list[Id]:
         """Compare the digests of all lists with the source, and replace those that differ.
 
@@ -340,7 +315,7 @@ class Gateway:
         history. It does nothing while the gateway is out of step or a part is on its way.
         """
         with self._turn:
-            if self._sequence is None:
+            if self._sequence is None or self._ask is None:
                 return []
             wrong: list[Id] = []
             every = list(self._kept.values())
@@ -356,6 +331,25 @@ class Gateway:
 
     # Inside
 
+    def _digest_of(self, rows: list[Row], sequence: int, after: int) -> str:
+        """The digest of a part as it came; none that is right if rows are not even messages."""
+        try:
+            return digest_of_messages(rows, self._over, self._by, sequence=sequence, after=after)
+        except (KeyError, TypeError, ValueError):
+            return ""
+
+    def _compare(self, lists: str | None, sequence: int) -> dict[Id, None]:
+        """Ask for all lists if their digest is not this one; the subscribers whose lists have changed.
+
+        Only while all of them are of that sequence: an answer may have come from later.
+        """
+        later = any(kept.list is None or kept.sequence > sequence for kept in self._kept.values())
+        if lists is None or sequence != self._sequence or later or lists == self.digest():
+            return {}
+        changed = dict.fromkeys(self.resynchronise(sequence))
+        self._count["mended"] += len(changed)
+        return changed
+
     def _deliver(self, tile: Row, sequence: int) -> Iterator[Id]:
         """Pass a message to the lists in its tile; returns the subscribers whose lists have changed."""
         for name in (f"{self._over[0]}_lo_outer", f"{self._over[0]}_lo_inner", "item", self._by):
@@ -363,6 +357,8 @@ class Gateway:
                 raise InputError("is missing", where="tiles", column=name, expected="a message of the engine")
         item, score, k = tile["item"], tile[self._by], tile.get("k")
         for kept in self._reached(tile) if k is None or k == self._k else ():
+            if kept.list is None and item is None:
+                kept.list = SubscriberList(self._k, self._order)
             if kept.sequence >= sequence or kept.list is None:
                 continue
             self._count["reached"] += len(kept.wanted)
@@ -378,9 +374,7 @@ class Gateway:
             self._lows = [kept.box[0] for kept in self._sorted]
         ends: list[tuple[float | None, float, float, float | None]] = []
         for name in self._over:
-            outer_lo, lo, hi, outer_hi = (
-                tile[f"{name}_{end}"] for end in ("lo_outer", "lo_inner", "hi_inner", "hi_outer")
-            )
+            outer_lo, lo, hi, outer_hi = (tile[f"{name}_{end}"] for end in ENDS)
             # JSON has no infinity: there an inner end of those without a bound is null
             ends.append((outer_lo, -inf if lo is None else lo, inf if hi is None else hi, outer_hi))
         outer, inner, hi_inner, hi_outer = ends[0]
@@ -393,6 +387,11 @@ class Gateway:
     def _fill(self, some: list[_Kept], least: int) -> list[Id]:
         """Ask for lists and store them; returns the subscribers whose lists have changed."""
         changed: list[Id] = []
+        if self._ask is None:
+            for kept in some:
+                changed += kept.wanted if kept.list is not None and len(kept.list) else []
+                kept.list = SubscriberList(self._k, self._order) if least == 0 else None
+            return changed
         for first in range(0, len(some), AT_ONCE):
             part = some[first : first + AT_ONCE]
             found = self._asked(part)
@@ -413,6 +412,7 @@ class Gateway:
         if digests:
             for asked, kept in zip(ranges, some, strict=True):
                 asked["digest"] = "" if kept.list is None else kept.list.digest()
+        assert self._ask is not None  # noqa: S101
         answer = self._ask(ranges)
         self._count["asked"] += len(some)
         lists: list[SubscriberList | None] = [SubscriberList(self._k, self._order) for _ in some]
@@ -504,17 +504,3 @@ def _end(row: Row, column: str, missing: float, place: int) -> float:
 
 def _wrong(what: str, column: str, row: int, expected: str) -> InputError:
     return InputError(what, where="subscribers", column=column, row=row, expected=expected)
-
-
-def _count(name: str, value: Any) -> int:
-    """A setting that is a whole number of at least 1."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or not 1 <= value.__index__() < 2**31:
-        raise SettingError(f"{name} is {shown(value)}", expected="a whole number from 1 to 2147483647")
-    return int(value.__index__())
-
-
-def _sign(order: Any) -> float:
-    """The factor for scores that makes the smallest one the best."""
-    if order not in ("asc", "desc"):
-        raise SettingError.unknown(order, ["asc", "desc"], where="order", word="value")
-    return 1.0 if order == "asc" else -1.0

@@ -7,17 +7,22 @@ network, `ZoneNumbers` numbers them for each zone separately, as parts for a
 its lists again. Heartbeats carry the last number of every zone: they also tell a broker that the last
 part was lost, or that it missed parts while it was down.
 
-Invariant: within a zone, every part continues the previous one. Cost: one comparison per message and zone.
+Parts have a digest, if it is known what ranks: one that was damaged on the way counts as lost. What a list
+holds is not seen here. Whoever knows the ranges that a broker serves, and can find their lists, gives signs
+of life the digest of them (`lists_digest`): by it a broker notices that a list of its own is wrong.
+
+Invariant: of one zone, every part follows on the one before it. Cost: every zone is compared with a message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rankcast.errors import InputError
 from rankcast.gateway import Part, Row
+from rankcast.subscriber_list import ENDS, digest_of_lists, digest_of_messages
 
 Zone = Sequence[
     tuple[float, float, float, float]
@@ -38,6 +43,7 @@ class ZoneNumbers:
         zones: a closed box for each zone: for every attribute the lowest and the highest lower end of its
             ranges, then the lowest and the highest upper end. Zones may overlap.
         over: the attribute of the ranges, or a list of them.
+        by: the attribute that ranks; None: parts have no digest.
 
     >>> numbers = ZoneNumbers([[(0, 4, 0, 9)], [(5, 9, 0, 9)]], over="risk")
     >>> ends = {"risk_lo_outer": None, "risk_lo_inner": 3.0, "risk_hi_inner": 3.0, "risk_hi_outer": None}
@@ -50,7 +56,10 @@ class ZoneNumbers:
     1
     """
 
-    def __init__(self, zones: Iterable[Zone], *, over: str | Sequence[str] = "x") -> None:
+    def __init__(
+        self, zones: Iterable[Zone], *, over: str | Sequence[str] = "x", by: str | None = None
+    ) -> None:
+        self._by = by
         self._over = [over] if isinstance(over, str) else list(over)
         self._zones = [list(zone) for zone in zones]
         for place, zone in enumerate(self._zones):
@@ -77,12 +86,23 @@ class ZoneNumbers:
         for zone in sorted(found):
             after = self._last[zone]
             self._last[zone] = after + 1
-            parts.append(ZonePart(zone, Part("tiles", found[zone], after + 1, after)))
+            parts.append(ZonePart(zone, self._part(found[zone], after + 1, after, None)))
         return parts
 
-    def signs_of_life(self) -> list[ZonePart]:
-        """Heartbeats: for every zone a part without messages that has its last number."""
-        return [ZonePart(zone, Part("tiles", [], last, last)) for zone, last in enumerate(self._last)]
+    def signs_of_life(self, lists: Mapping[int, str] | None = None) -> list[ZonePart]:
+        """A part without messages for every zone: the last number of it.
+
+        `lists` has, by zone, the digest of all lists there, as they are after the last part (`lists_digest`).
+        """
+        told = lists or {}
+        return [
+            ZonePart(zone, self._part([], last, last, told.get(zone))) for zone, last in enumerate(self._last)
+        ]
+
+    def _part(self, rows: list[Row], sequence: int, after: int, lists: str | None) -> Part:
+        given = {"sequence": sequence, "after": after}
+        digest = None if self._by is None else digest_of_messages(rows, self._over, self._by, **given)
+        return Part("tiles", rows, sequence, after, digest, lists)
 
     def _touched(self, row: Row) -> Iterator[int]:
         """The zones that may contain a receiver of a message."""
@@ -96,7 +116,30 @@ class ZoneNumbers:
                 yield number
 
 
-ENDS = ("lo_outer", "lo_inner", "hi_inner", "hi_outer")
+def lists_digest(ranges: Iterable[Row], rows: Iterable[Row], *, over: str | Sequence[str] = "x") -> str:
+    """The digest of the lists of ranges, as `Gateway.digest` has it.
+
+    Args:
+        ranges: rows with `id` and the ends of ranges, as `RangeTopK.preview` takes them.
+        rows: their lists, as it gives them.
+        over: the attribute that ranges are over, or a list of them.
+    """
+    names = [over] if isinstance(over, str) else list(over)
+    lists: dict[Any, list[tuple[Any, float]]] = {}
+    for row in rows:
+        lists.setdefault(row["subscription"], []).append((row["item"], row["score"]))
+    return digest_of_lists(
+        (
+            [_end(row, f"{name}_{end}", none) for name in names for end, none in (("lo", -inf), ("hi", inf))],
+            lists.get(row["id"], []),
+        )
+        for row in ranges
+    )
+
+
+def _end(row: Row, column: str, none: float) -> float:
+    value = row.get(column)
+    return none if value is None else float(value)
 
 
 def _meets(

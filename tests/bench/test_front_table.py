@@ -8,7 +8,7 @@ import pytest
 
 from rankcast.bench import front
 from rankcast.bench.cases import front as cases
-from rankcast.bench.cases import load
+from rankcast.bench.cases import front_geotext, front_spark, load
 from rankcast.bench.records import Measurement, Record
 from tests.bench.test_records import record
 
@@ -39,6 +39,32 @@ def test_the_best_of_others_stands_beside_us() -> None:
     assert row.task == "10 best of a range, 10,000 ranges, batches of 1,000"
 
 
+def test_the_table_says_how_many_systems_took_part() -> None:
+    ours, plain = measured("rankcast", 1.0), measured("Numba, threshold scan", 3.0)
+    names = ("DuckDB", "PostgreSQL", "SQLite")
+    for count in (1, 2, 3):
+        systems = [measured(name, 2.0 + place) for place, name in enumerate(names[:count])]
+        assert f"| DuckDB ({count}) | 2.00 |" in front.markdown(
+            [made("front.range", RANGE, ours, plain, *systems)]
+        )
+
+
+def test_our_engine_without_spark_is_no_system() -> None:
+    others = (measured("rankcast in one process", 0.5), measured("Spark SQL, grid join", 4.0))
+    parameters = {"subscriptions": 10, "rows": 100, "batches": 2}
+    [row] = front.rows([made("front.spark-matching", parameters, measured("rankcast", 1.0), *others)])
+    assert (row.system, row.system_factor, row.systems) == ("Spark SQL, grid join", 4.0, 1)
+    assert (row.plain, row.plain_factor) == ("rankcast in one process", 0.5)
+
+
+def test_made_up_data_are_said_once() -> None:
+    contenders = [measured(f"{name} (generated)", 1.0) for name in ("rankcast", "Lucene", "DuckDB")]
+    parameters = {"subscriptions": 10, "window": 50_000, "events": 250, "k": 100, "data": "reviews"}
+    [row] = front.rows([made("front.geotext", parameters, *contenders)])
+    assert row.task == "100 best of a window of 50,000 reviews, 10 subscriptions (generated)"
+    assert row.system == "Lucene"
+
+
 def test_a_task_without_systems_says_so_and_others_are_no_rows() -> None:
     alone = made("front.range", RANGE, measured("rankcast", 1.0), measured("Numba, threshold scan", 3.0))
     text = front.markdown([alone, made("matching.one", {}, measured("auto", 1.0))])
@@ -55,5 +81,6 @@ def test_every_front_case_has_words_for_its_tasks(size: str) -> None:
         for parameters in case.parameters(size):
             [row] = front.rows([made(name, parameters, measured(cases.OURS, 1.0))])
             assert "{" not in row.task
-    assert all(name.startswith(front.PLAIN) for name in cases.PLAIN)
-    assert cases.OURS == front.OURS
+    assert all(name.startswith(front.PLAIN) for name in (*cases.PLAIN, front_geotext.PLAIN))
+    assert {cases.OURS, front_geotext.OURS, front_spark.OURS} == {front.OURS}
+    assert front_spark.ALONE.startswith(front.OURS)

@@ -15,7 +15,7 @@ import pytest
 from rankcast import cli
 from rankcast.bench import records
 from rankcast.bench import runner as declaring
-from rankcast.bench.runner import Contender, Trial, case
+from rankcast.bench.runner import Contender, LeftOutError, Trial, case
 from rankcast.errors import InputError
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
@@ -127,3 +127,16 @@ def test_outside_a_checkout_nothing_is_refused(tmp_path: Path, monkeypatch: pyte
     records.check_target(tmp_path / "absent")
     assert records.modified() == []
     assert records.commit() is None
+
+
+def test_a_case_that_cannot_run_here_is_left_out(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a word on what is missing; the others run."""
+
+    def body(parameters: dict[str, Any], rng: np.random.Generator) -> Trial:
+        """Need what is not there."""
+        raise LeftOutError("there is no broker")
+
+    case("tiny.queue", small={}, full={}, seed=1, unit="sum")(body)
+    assert cli.main(["bench", "run"]) == 0
+    assert "tiny.queue is left out: there is no broker" in capsys.readouterr().err
+    assert len(commits(checkout / "benchmarks" / "records")) == 2

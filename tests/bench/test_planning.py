@@ -43,15 +43,36 @@ def test_events_that_are_divided_need_cores_for_their_rate() -> None:
     assert ten.network_in == 10 * one.network_in
 
 
-def test_the_line_is_fitted_to_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    def measured(load: Load) -> Point:
-        size = load.subscriptions
-        return Point(size, KNOWN.seconds(size), 0.001 * size, 1e6 + 100 * size, 24.0)
+def bent(size: float) -> float:
+    """What an event takes: the more there are, the less each adds."""
+    return 10e-6 + 1e-8 * float(size**0.8)
+
+
+def test_times_are_those_that_were_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Straight between them and beyond them; the bytes are on a line."""
+
+    def measured(loads: list[Load]) -> list[Point]:
+        sizes = [load.subscriptions for load in loads]
+        return [Point(size, bent(size), 0.001 * size, 1e6 + 100 * size, 24.0) for size in sizes]
 
     monkeypatch.setattr(planning, "measure", measured)
     found = calibrate(Load("RangeTopK", 1, 1))
-    for name, value in vars(KNOWN).items():
-        assert getattr(found, name) == pytest.approx(value), name
+    for name in ("deltas", "fixed", "each", "row"):
+        assert getattr(found, name) == pytest.approx(getattr(KNOWN, name)), name
+    for size in planning.SIZES:
+        assert found.seconds(size) == pytest.approx(bent(size))
+    for size in (2_000, 10_000, 60_000, 160_000):
+        assert found.seconds(size) == pytest.approx(bent(size), rel=0.1)
+    for size in (0, 100, 5_000, 70_000, 1_000_000):
+        assert found.most(found.seconds(size)) == pytest.approx(size)
+
+
+def test_a_busy_moment_does_not_turn_the_line() -> None:
+    """A size that seems quicker than a smaller one takes as long as that."""
+    flat = Constants(1e-6, 0.0, 1.0, 0.0, 1.0, 1.0, sizes=(1e4, 2e4), times=(2e-6, 2e-6))
+    assert flat.seconds(1e9) == 2e-6
+    assert flat.most(3e-6) == float("inf")
+    assert plan(Load("RangeTopK", 10**9, 1), flat, memory=1e12).shards == 1
 
 
 def test_bytes_are_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +80,7 @@ def test_bytes_are_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "SIZES", (1_000, 2_000, 4_000))
     load = Load("RangeTopK", 8_000, 1, 5, 500)
     known = calibrate(load)
-    found = planning.measure(load, rounds=1)
+    (found,) = planning.measure([load], rounds=1)
     assert known.fixed + known.each * 8_000 == pytest.approx(found.bytes, rel=0.3)
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.bench import records, report
+from rankcast.bench import growth, limits, records
+from rankcast.bench.drawing import draw
 from rankcast.bench.records import Measurement, Record, compare, lines
 from rankcast.bench.report import page
 from rankcast.bench.runner import Case, Figure, Trial
@@ -267,8 +270,61 @@ def test_the_report_orders_sets_by_their_numbers_and_names_few_commits() -> None
     assert "last, c5, c4, c3 and 3 more" in text
 
 
-@given(st.lists(st.text("abc", min_size=1, max_size=60), min_size=1))
-def test_a_legend_fits_under_its_drawing(labels: list[str]) -> None:
-    columns = report.legend_columns(labels)
-    longest = max(map(len, labels))
-    assert columns == 1 or columns * (report.MARK_POINTS + report.LETTER_POINTS * longest) <= 6.4 * 72
+def test_a_drawing_has_six_lines_at_most_and_names_each() -> None:
+    names = [f"contender-{letter}" for letter in "abcdefgh"]
+    made = [record(*map(measured, names), parameters={"k": k}) for k in (1, 2)]
+    drawings = draw(Figure("Rate", x="k", y="rate"), made, "p")
+    assert len(drawings) == 2
+    written = [[name for name in names if f">{name}<" in each] for each in drawings]
+    assert [len(each) for each in written] == [6, 2]
+
+
+def test_what_a_page_begins_with() -> None:
+    made = [
+        record(case="covering.one"),
+        record(case="growth.range", parameters={"along": "n", "n": 10, "subscriptions": 10}),
+        record(case="range-topk.one", reproduces="[Range Table I]"),
+    ]
+    text = page(made, {})
+    check(text)
+    places = [
+        text.index(f"<h2>{title}<")
+        for title in ("Growth", "The papers", "Range top-k", "Subscription covering")
+    ]
+    assert places == sorted(places)
+
+
+@given(
+    st.floats(-3, 3), st.floats(1e-6, 1e3), st.lists(st.floats(1, 1e7), min_size=2, max_size=6, unique=True)
+)
+def test_an_exponent_is_found_again(exponent: float, factor: float, sizes: list[float]) -> None:
+    sizes = sorted({round(each) for each in sizes})
+    made = [
+        record(
+            measured(seconds=[factor * size**exponent], work=1, bytes=640),
+            case="growth.range",
+            parameters={"along": "n", "n": size, "subscriptions": 10},
+        )
+        for size in sizes
+    ]
+    [found] = growth.growths([*made, record()])
+    assert found.bytes == 64
+    if len(sizes) > 1:
+        assert math.isclose(found.exponent, exponent, abs_tol=1e-6)
+    else:
+        assert math.isnan(found.exponent)
+
+
+def test_a_limit_counts_reads_and_rows() -> None:
+    machine = record(
+        measured(limits.MISS, seconds=[2.0], work=10),
+        measured(limits.ROWS, seconds=[1.0], work=100),
+        case=limits.CASE,
+    )
+    answer = pa.table({"subscription": [1, 1, 2], "item": [1, 2, 3]})
+    counted = limits.answered(answer, 2)
+    assert counted == {limits.NAMED: 1.0, limits.WRITTEN: 1.5}
+    assert limits.seconds(counted, machine) == pytest.approx(0.2 + 0.015)
+    assert limits.seconds({}, machine) is None
+    assert limits.machine_of([record(), machine]) is machine
+    assert limits.machine_of([record()]) is None

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rankcast.pipeline.running import STARTS
 from rankcast.spark.scratch import VARIABLE
 from tests.cluster.standalone import PATIENCE, Cluster
 from tests.spark import app, hosts, stories
@@ -48,9 +49,8 @@ def test_hosts_go_and_come(cluster: Cluster, spark: Any, tmp_path: Path) -> None
     story = app.story(count)
     stream = Stream(spark, story, tmp_path, **app.SETTINGS)
     stream.offer(story.batches)
-    query = stream.start()
+    query = _started(stream)
     try:
-        _wait(lambda: hosts.committed(tmp_path) >= 1, query)
         first, second = cluster.workers[:2]
         assert hosts.kill(first.executors()[0])
         _wait(lambda: hosts.committed(tmp_path) >= 3, query)
@@ -63,6 +63,17 @@ def test_hosts_go_and_come(cluster: Cluster, spark: Any, tmp_path: Path) -> None
         query.stop()
     stream.check()
     assert hosts.committed(tmp_path) == count
+
+
+def _started(stream: Stream) -> Any:
+    """The query, once it has committed something; again if a Python process was too late for Spark."""
+    for _ in range(STARTS):
+        query = stream.start()
+        while query.isActive and not hosts.committed(stream.folder):
+            time.sleep(0.05)
+        if hosts.committed(stream.folder):
+            break
+    return query
 
 
 def _wait(come: Callable[[], bool], query: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.kafka.broker import Broker, why_not
+from rankcast.bench.cases.kafka_broker import Broker, why_not
 
 pytest.register_assert_rewrite("tests.kafka.queued")
 

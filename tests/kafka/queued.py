@@ -16,12 +16,11 @@ from zlib import crc32
 
 import pyarrow as pa
 
+from rankcast.bench.cases.kafka_broker import Broker
 from rankcast.kafka import read_deltas
 from rankcast.pipeline import Config, Running, read, start
-from rankcast.pipeline.toml_reader import PipelineError
-from tests.kafka.broker import Broker
 from tests.spark import hosts
-from tests.spark.piped import ATTEMPTS, ENGINES, PATIENCE
+from tests.spark.piped import ENGINES, PATIENCE
 from tests.spark.runs import DDL
 from tests.spark.stories import Batch, Row, Story, told_of
 
@@ -139,17 +138,12 @@ class Queued:
         return start(self.config(), self.spark, once=once)
 
     def run(self) -> Running:
-        """Take what is there, again if a Python worker comes too late for Spark."""
-        for attempt in range(ATTEMPTS):
-            running = self.start()
-            try:
-                assert running.wait(PATIENCE)
-                break
-            except PipelineError as error:
-                if attempt + 1 == ATTEMPTS or "failed to connect back" not in str(error):
-                    raise
-            finally:
-                running.stop()
+        """Take what is there."""
+        running = self.start()
+        try:
+            assert running.wait(PATIENCE)
+        finally:
+            running.stop()
         return running
 
     def caught_up(self, running: Running | None = None) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from rankcast.bench.cases.kafka_broker import Broker
 from rankcast.pipeline import replay
-from tests.kafka.broker import Broker
 from tests.kafka.queued import Queued, headers, number
 from tests.spark import stories
 from tests.spark.piped import ENGINES

@@ -13,8 +13,8 @@ from zlib import crc32
 import numpy as np
 import pytest
 
+from rankcast.bench.cases.kafka_broker import Broker
 from rankcast.kafka import Deltas, read_deltas
-from tests.kafka.broker import Broker
 
 pytestmark = pytest.mark.kafka
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.kafka.broker import Broker
+from rankcast.bench.cases.kafka_broker import Broker
 from tests.kafka.queued import Queued, headers
 from tests.spark import hosts, stories
 from tests.spark.piped import PATIENCE, Command

@@ -35,9 +35,13 @@ def workloads(draw: st.DrawFn) -> Workload:
     graph = None
     if metric == "network":
         graph = settings["graph"] = roads.graph(draw(GRAPHS))
+    dimensions = draw(st.sampled_from([2, 2, 3])) if metric == "euclidean" else 2
+    if dimensions == 3:
+        settings["dimensions"] = dimensions
     plain = settings["score"] is None or settings["score"].name == "weighted_sum"
-    calls = draw(steps(over, metric, ANY if plain else POSITIVE, takes_k=True, filters=True, graph=graph))
-    return Workload(settings, calls)
+    values = ANY if plain else POSITIVE
+    calls = steps(over, metric, values, takes_k=True, filters=True, graph=graph, dimensions=dimensions)
+    return Workload(settings, draw(calls))
 
 
 @st.composite
@@ -70,6 +74,7 @@ class Naive(Moving):
         metric: str = "euclidean",
         ordered: bool = True,
         graph: Any = None,
+        dimensions: int = 2,
     ) -> None:
         super().__init__(over, metric, graph)
         self.k = k

@@ -213,3 +213,24 @@ def test_events_that_are_intervals_sort_a_static_tree_once(monkeypatch: pytest.M
         expected = [row for ends in zip(below, above, strict=True) for row in best(c, live, *ends, 5, None)]
         assert found.row.tolist() == expected
     assert len(sorts) == 1
+
+
+@pytest.mark.parametrize("index", ["r-tree", "interval-tree", "ir-tree"])
+@pytest.mark.parametrize("k", [1, 7, 10_000])
+def test_the_plain_threshold_algorithm_finds_the_same(index: str, k: int) -> None:
+    rng = np.random.default_rng(k)
+    count, over = 400, ["a", "b", "c"]
+    rows: dict[str, Any] = {"id": np.arange(count)}
+    for name in over:
+        low = rng.integers(0, 50, count)
+        rows[f"{name}_lo"], rows[f"{name}_hi"] = low, low + rng.integers(0, 20, count)
+        rows[f"{name}_weight"] = rng.integers(1, 6, count).astype(float)
+    events = {"id": np.arange(60), **{name: rng.integers(0, 70, 60) for name in over}}
+    engines = [RankedMatcher(over=over, k=k, mode="relaxed", index=index) for _ in range(2)]
+    for engine in engines:
+        engine.subscribe(rows)
+    engines[1]._index.plain = True  # type: ignore[attr-defined]
+    one, other = (engine.publish(events) for engine in engines)
+    assert one.equals(other)
+    candidates = [engine.stats()["candidates"] for engine in engines]
+    assert candidates[0] <= candidates[1]

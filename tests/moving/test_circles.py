@@ -42,7 +42,7 @@ def preferred(
     form: ScoreForm, record: Floats, label: Ints, o: int, p: int, here: tuple[float, float], limit: float
 ) -> float:
     d_o, d_p = (distance(form.metric, *here, record[row, 0], record[row, 1]) for row in (o, p))
-    return float(preferred_of(form, record, label, (o, p, d_o, d_p), here, limit))
+    return float(preferred_of(form, record, label, (o, p, d_o, d_p), (*here, 0.0), limit))
 
 
 def score(form: ScoreForm, record: Floats, row: int, x: float, y: float) -> float:

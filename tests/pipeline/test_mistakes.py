@@ -424,3 +424,59 @@ def test_a_check_imports_no_spark_and_compiles_nothing(folder: Path) -> None:
 def test_places_are_lines_of_the_file() -> None:
     text = 'a = """\n[b]\nc = 1\n"""\n[d]\n"e f" = 1\nd.e = 2\n'
     assert lines_of(text) == {("a",): 1, ("d",): 5, ("d", "e f"): 6, ("d", "d", "e"): 7}
+
+
+ICEBERG = GOOD.replace('format = "results"\npath = "results.parquet"', 'format = "iceberg"\npath = "lists"')
+
+
+OWN = '[spark]\njars.packages = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"\n'
+
+
+@pytest.mark.parametrize("own", ["", OWN])
+def test_iceberg_is_refused_with_the_reason(
+    folder: Path, capsys: pytest.CaptureFixture[str], own: str
+) -> None:
+    """No connector is published for a Spark of our range, so nothing was written for it."""
+    file = folder / "pipeline.toml"
+    file.write_text(f"{ICEBERG}\n{own}")
+    for words in (["run", str(file), "--check"], ["run", str(file)]):
+        assert cli.main(words) != 0
+        told = capsys.readouterr().err
+        assert "there is no connector for iceberg and Spark 4." in told
+        assert "iceberg-spark-runtime-4.1" in told, "what there is"
+        assert 'Use format = "delta"' in told, "what to do"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line", "what"),
+    [
+        (
+            "checkpoint =",
+            'output = "tile"\ncheckpoint =',
+            "1",
+            'output .*"tile".*tiles',
+        ),
+        ("checkpoint =", "shards = 2\ncheckpoint =", "2", "shards is 2, but the tiles are one sequence"),
+        ('by = "price"', 'by = "price"\nmethod = "relax"', "", "output method is .relax., whose receivers"),
+        ('over = "risk"', 'over = ["risk", "z"]\nmethod = "dense"', "", "must know which side"),
+        ('format = "parquet"\npath = "out"', 'format = "console"', "", "but RangeTiles keeps no results"),
+        ('format = "parquet"\npath = "out"', 'format = "delta"\npath = "out"', "", "keeps no results"),
+    ],
+)
+def test_tiles_are_checked_before_spark_starts(
+    before: str, after: str, line: str, what: str, folder: Path
+) -> None:
+    good = GOOD.replace('format = "results"\npath = "results.parquet"', 'format = "parquet"\npath = "out"')
+    tiles = 'output = "tiles"\n' + good
+    config = read(written(folder, tiles))
+    assert config.engine.spec.answer.kind == "tiles"
+    assert config.shards is None
+    base = good if "output" in after else tiles
+    assert re.search(
+        rf"/pipeline.toml:{line or '[0-9]+'}: .*{what}", told(folder, base.replace(before, after))
+    )
+
+
+def test_engines_without_tiles_say_so(folder: Path) -> None:
+    text = 'output = "tiles"\n' + MATCHING.replace('"results"', '"parquet"')
+    assert 'output is "tiles", but RankedMatcher has none' in told(folder, text)

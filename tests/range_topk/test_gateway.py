@@ -247,6 +247,7 @@ def test_a_source_that_cannot_answer_is_asked_again() -> None:
     def sometimes(ranges: list[dict[str, Any]]) -> Lists:
         if broken[0]:
             raise OSError("no answer")
+        assert ask is not None
         return ask(ranges)
 
     gateway._ask = sometimes
@@ -336,3 +337,47 @@ def test_threads_may_come_and_go_while_messages_come() -> None:
     gateway.receive([], sequence=last, after=last)
     assert gateway.check() == []
     assert len(gateway) > 60
+
+
+def test_messages_that_come_again_and_go_on_are_no_gap() -> None:
+    """A queue that writes at least once: the last micro-batch again, then the next."""
+    server = RangeTopK(k=2, method="dense", lists=False)
+    rows = [
+        row
+        for place in range(6)
+        for row in server.disseminate(
+            {"id": [place], "x": [1.0], "y": [float(9 - place)]}, numbered=True
+        ).to_pylist()
+    ]
+    for first, again in ((4, 2), (3, 0), (6, 5)):
+        gateway = Gateway(None, k=2)
+        gateway.subscribe([{"id": 1}])
+        gateway.receive(rows[:first])
+        assert gateway.receive(rows[again:]) == ([1] if first < 6 else [])
+        assert gateway.items(1) == [(5, 4.0), (4, 5.0)]
+        assert gateway.stats()["doubled"] == 1
+        assert gateway.stats()["gaps"] == 0
+
+
+def test_without_anybody_to_ask_lists_come_among_the_messages() -> None:
+    ends = {"x_lo_outer": None, "x_lo_inner": 1.0, "x_hi_inner": 2.0, "x_hi_outer": None}
+    gateway = Gateway(None, k=2)
+    gateway.subscribe([{"id": "a", "x_lo": 1, "x_hi": 2}])
+    gateway.receive([{**ends, "item": 7, "x": 1.0, "y": 3.0, "sequence": 1}])
+    assert gateway.items("a") == [(7, 3.0)]
+    gateway.subscribe([{"id": "b", "x_lo": 0, "x_hi": 3}])  # comes late
+    assert gateway.awaited() == ["b"]
+    tile = {**ends, "item": 8, "x": 1.0, "y": 1.0, "sequence": 2}
+    assert gateway.receive([tile]) == ["a"]
+    assert gateway.items("b") == []
+    exact = {"x_lo_outer": -0.1, "x_lo_inner": 0.0, "x_hi_inner": 3.0, "x_hi_outer": 3.1}
+    empty = {"item": None, "x": None, "y": None}
+    gateway.receive([{**exact, **empty, "sequence": 3}])
+    assert gateway.awaited() == []
+    assert gateway.receive([{**exact, "item": 8, "x": 1.0, "y": 1.0, "sequence": 4}]) == ["b"]
+    assert gateway.items("a") == [(8, 1.0), (7, 3.0)]
+    assert gateway.check() == []
+    gateway.receive([{**tile, "sequence": 9}])  # what was between is lost
+    assert sorted(gateway.awaited()) == ["a", "b"]
+    assert gateway.items("a") == gateway.items("b") == []
+    assert gateway.sequence == 9

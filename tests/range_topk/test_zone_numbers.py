@@ -12,6 +12,7 @@ import pytest
 
 from rankcast import Gateway, InputError, RangeTopK, ZoneNumbers
 from rankcast.gateway import Lists, answer
+from rankcast.zone_numbers import lists_digest
 
 WEST, EAST = [(0.0, 0.5, 0.0, 1.0)], [(0.5, 1.0, 0.0, 1.0)]
 
@@ -133,3 +134,71 @@ def test_numbering_needs_no_numpy() -> None:
     script = script.replace("NAMES", "('numpy', 'pyarrow')")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [False, False]
+
+
+def test_a_part_that_was_damaged_counts_as_lost() -> None:
+    """Whatever is changed in it: the gateway is as before, and the next part makes it ask."""
+    server = Server()
+    server.numbers = ZoneNumbers([WEST, EAST], by="y")
+    gateway = server.gateways[0] = server.gateway(0)
+    damaged = 0
+    for turn in range(40):
+        for zone, part in server.batch():
+            if zone:
+                continue
+            sent = json.loads(json.dumps(part.rows))
+            row, mode = sent[turn % len(sent)], turn % 5
+            given = {"sequence": part.sequence, "after": part.after, "digest": part.digest}
+            if mode == 1:
+                row["y"] = (row["y"] or 0.0) + 1e-12
+            elif mode == 2:
+                row["item"] += 1
+            elif mode == 3:
+                row["x_lo_inner"] = 0.25 if row["x_lo_inner"] != 0.25 else 0.5
+            elif mode == 4:
+                del row["item"]
+            before = [gateway.items(each["id"]) for each in server.rows if each["x_lo"] < 0.5]
+            gateway.receive(sent, **given)
+            if mode:
+                damaged += 1
+                assert [gateway.items(each["id"]) for each in server.rows if each["x_lo"] < 0.5] == before
+            else:
+                assert server.right(0)
+    assert gateway.stats()["damaged"] == damaged > 15
+    assert 3 < gateway.stats()["gaps"] <= damaged
+    for zone, part in server.numbers.signs_of_life():
+        if not zone:
+            gateway.receive([], sequence=part.sequence, after=part.after, digest=part.digest)
+    assert server.right(0)
+
+
+def test_a_list_that_silently_differs_is_noticed_by_the_digest_of_its_zone() -> None:
+    server = Server()
+    gateway = server.gateways[0]
+    mine = [row for row in server.rows if row["x_lo"] < 0.5]
+
+    def sign() -> list[Any]:
+        digest = lists_digest(mine, server.engine.preview(mine).to_pylist())
+        part = server.numbers.signs_of_life({0: digest})[0].part
+        assert server.numbers.signs_of_life({0: digest})[1].part.lists is None
+        return next(iter(gateway.follow([part])))
+
+    for _ in range(5):
+        for zone, part in server.batch():
+            server.deliver(zone, part)
+        assert sign() == []
+        wrong = mine[int(server.random.integers(len(mine)))]
+        kept = gateway._kept[wrong["x_lo"], wrong["x_hi"]]
+        assert kept.list is not None
+        held = kept.list.items()
+        kept.list.receive("nobody" if not held else held[0][0], 1e9)  # a bug of somebody's
+        assert not server.right(0)
+        assert sign() == [wrong["id"]]
+        assert server.right(0)
+    assert gateway.stats()["mended"] == 5
+    assert gateway.stats()["gaps"] == 0
+    # no comparison out of step: the part was not heard yet
+    (_, part), *_ = [each for each in server.batch() if each.zone == 0] or [server.numbers.signs_of_life()[0]]
+    gateway.receive([], sequence=part.sequence - 1, after=part.sequence - 1, lists="0" * 16)
+    server.deliver(0, part)
+    assert server.right(0)

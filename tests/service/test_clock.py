@@ -40,9 +40,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
     return fake
 
 
-def _opened(path: Path, *, made: bool, **settings: Any) -> Stream:
+def _opened(path: Path, *, made: bool, document: Any = DOCUMENT, **settings: Any) -> Stream:
     told = read(None, {"data": path, "min_free": 0, **settings})
-    return Stream.make(path / "s", DOCUMENT, told) if made else Stream(path / "s", told)
+    return Stream.make(path / "s", document, told) if made else Stream(path / "s", told)
 
 
 def _write(stream: Stream, call: str, row: dict[str, Any]) -> int:
@@ -100,6 +100,27 @@ def test_a_message_with_an_end_of_its_own(tmp_path: Path, clock: FakeTime) -> No
     assert sorted(_items(stream)) == ["coupon", "post"]
     clock.now += 0.2
     assert _items(stream) == ["post"]
+    stream.close()
+
+
+def test_objects_open_and_close_by_themselves(tmp_path: Path, clock: FakeTime) -> None:
+    shops = {"engine": "MovingTopK", "settings": {"over": [], "k": 5}}
+    stream = _opened(tmp_path, made=True, document=shops)
+    hour = {n: (EARLY + timedelta(seconds=n)).isoformat() for n in (0, 10, 20)}
+    _write(stream, "subscribe", {"id": "ann", "x": 1, "y": 1})
+    _write(stream, "upsert", {"id": "bar", "x": 1, "y": 1, "opens": hour[10], "closes": hour[20]})
+    assert _items(stream) == []
+    clock.now += 100  # nobody has said what time it is
+    assert _items(stream) == []
+    _write(stream, "upsert", {"id": "cafe", "x": 2, "y": 1, "closes": hour[10], "time": hour[0]})
+    assert _items(stream) == ["cafe"]
+    clock.now += 10.5
+    assert _items(stream) == ["bar"]
+    stream.close()
+    stream = _opened(tmp_path, made=False)
+    assert _items(stream) == ["bar"]
+    clock.now += 10
+    assert _items(stream) == []
     stream.close()
 
 

@@ -78,7 +78,10 @@ class Posted:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
+                length = int(self.headers["content-length"])
+                body = self.rfile.read(length)
+                if len(body) < length:  # the sender was killed
+                    return
                 receiver.take(self.headers["webhook-id"], body)
                 self.send_response(204)
                 self.end_headers()

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankcast.pipeline import Config, Running, read, start
-from rankcast.pipeline.toml_reader import PipelineError
 from tests.spark import hosts
 from tests.spark.runs import Stream
 from tests.spark.stories import Story
@@ -30,7 +29,6 @@ ENGINES = {
 }
 OWN = 'name = "examples.similar_vectors:SimilarVectors"\nsize = 3\nk = 2\nwindow = 6'
 PATIENCE = 600.0
-ATTEMPTS = 3
 CODE = "import sys; from rankcast.cli import main; sys.exit(main())"
 
 
@@ -63,17 +61,12 @@ class Piped(Stream):
         return start(self.config(), self.spark, once=True, **given)
 
     def run(self, **given: Any) -> Running:
-        """Run to the end, again if a Python worker comes too late for Spark."""
-        for attempt in range(ATTEMPTS):
-            running = self.start(**given)
-            try:
-                assert running.wait(PATIENCE)
-                break
-            except PipelineError as error:
-                if attempt + 1 == ATTEMPTS or "failed to connect back" not in str(error):
-                    raise
-            finally:
-                running.stop()
+        """Run to the end."""
+        running = self.start(**given)
+        try:
+            assert running.wait(PATIENCE)
+        finally:
+            running.stop()
         return running
 
     def results(self) -> list[dict[str, Any]]:

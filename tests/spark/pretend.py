@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 from rankcast.core.engine import Engine
-from rankcast.core.spec import changed_settings, reference_of
+from rankcast.core.spec import changed_settings, name_of, reference_of
 from rankcast.spark import bootstrap, scratch, shard
 from rankcast.spark.bootstrap import Making
 from rankcast.spark.inputs import COPY
@@ -204,7 +204,7 @@ class Cluster:
         score = reference_of(engine, None)
         settings = engine.state()[0]["settings"]
         plan = Plan(
-            type(engine).__name__, settings, score, ids, shard_ids(size, 2), None, {}, None, told=False
+            name_of(type(engine)), settings, score, ids, shard_ids(size, 2), None, {}, None, told=False
         )
         bootstrap.write_engine(self.depot, "genesis/a/empty", engine)
         names = {str(each): "genesis/a/empty" for each in plan.shards}

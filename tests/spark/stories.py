@@ -20,6 +20,7 @@ from rankcast import GeoTextTopK, MovingSkyline, MovingTopK, RangeTopK, RankedMa
 from rankcast.core.engine import Command, Engine
 from rankcast.errors import InputError
 from rankcast.spark.packing import NO_SEQ
+from tests.laws import roads
 
 Row = dict[str, Any]
 Batch = dict[str, list[Row]]
@@ -105,6 +106,8 @@ class Story:
         call = self.call_of(name, row)
         if call in ("unsubscribe", "remove"):
             return {"id": [row["id"]]}
+        if call == "advance":
+            return {"time": [row["time"]]}
         wanted = list(self.columns[name])
         if call == "rescore":
             wanted = ["id", "score"]
@@ -389,26 +392,50 @@ def geotext_living(seed: int, *, count: int = 4, size: int = 24, refusals: bool 
 
 
 def moving(
-    seed: int, engine: Callable[[], Engine], *, count: int = 4, size: int = 24, table: bool = False
+    seed: int,
+    engine: Callable[[], Engine],
+    *,
+    count: int = 4,
+    size: int = 24,
+    table: bool = False,
+    hours: bool = False,
 ) -> Story:
+    """Objects, queries and positions; with `hours` objects open and close, and a clock moves."""
     teller = _Teller(seed)
+    clock = 0
+
+    def moment(ahead: int | None) -> datetime | None:
+        return None if ahead is None else START + timedelta(seconds=clock + ahead)
+
+    def times() -> Row:
+        nonlocal clock
+        if not hours:
+            return {}
+        clock += 1
+        opens = teller.pick([None, None, 1, 4])
+        closes = teller.pick([None, 6, 9])
+        return {"opens": moment(opens), "closes": moment(closes), "time": moment(teller.pick([None, 0]))}
 
     def at() -> Row:
         return {"x": teller.number(9), "y": teller.number(9)}
 
     def one() -> tuple[str, Row]:
         turn = teller.rng.random()
+        if hours and turn < 0.1:
+            blank = dict.fromkeys(("x", "y", "price", "opens", "closes"))
+            return "objects", {"op": "advance", "id": None, **blank, "time": moment(0)}
         if not table and turn < 0.4:
             op, name = teller.command("objects", [f"o{i}" for i in range(7)], ("upsert", "remove", "upsert"))
-            return "objects", {"op": op, "id": name, **at(), "price": teller.number()}
+            return "objects", {"op": op, "id": name, **at(), "price": teller.number(), **times()}
         live = sorted(teller.live["subscriptions"])
         if not table and (turn < 0.7 or not live):
             op, name = teller.command("subscriptions", list(range(6)), SUBSCRIBING)
             return "subscriptions", {"op": op, "id": name, **at()}
         return "events", {"id": teller.pick(live), **at()}
 
+    time = dict.fromkeys(("opens", "closes", "time"), pa.timestamp("us", "UTC")) if hours else {}
     columns = {
-        "objects": {"id": TEXT, **PLACE, "price": NUMBER},
+        "objects": {"id": TEXT, **PLACE, "price": NUMBER, **time},
         "subscriptions": {"id": WHOLE, **PLACE},
         "events": {"id": WHOLE, **PLACE},
     }
@@ -425,6 +452,21 @@ def moving(
 
 def moving_topk(seed: int, **given: Any) -> Story:
     return moving(seed, lambda: MovingTopK(over=["price"], k=2), **given)
+
+
+def moving_hours(seed: int, **given: Any) -> Story:
+    return moving(seed, lambda: MovingTopK(over=["price"], k=2), hours=True, **given)
+
+
+def moving_roads(seed: int, **given: Any) -> Story:
+    """Objects with hours on roads, and queries that drive there."""
+    make = partial(MovingTopK, over=["price"], k=2, metric="network", graph=roads.graph("one-way"))
+    return moving(seed, make, hours=True, **given)
+
+
+def skyline_roads(seed: int, **given: Any) -> Story:
+    make = partial(MovingSkyline, over=["price"], metric="network", graph=roads.graph("odd"))
+    return moving(seed, make, hours=True, **given)
 
 
 def moving_skyline(seed: int, **given: Any) -> Story:

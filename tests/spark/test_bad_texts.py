@@ -17,7 +17,7 @@ from rankcast.pipeline import running as failing
 from rankcast.pipeline.sources import Source
 from rankcast.pipeline.toml_reader import PipelineError
 from rankcast.spark.plan import REASON
-from tests.spark.piped import ATTEMPTS, PATIENCE
+from tests.spark.piped import PATIENCE
 
 FORM = "id string, risk double, pe double, n long"
 KIND = Source("events", "json", None, {}, FORM, None, True, {}, {}, None, None)
@@ -234,17 +234,12 @@ def test_a_header_that_has_changed_and_a_broken_file_are_named(spark: Any, tmp_p
 
 
 def finished(config: Config, spark: Any) -> Running:
-    """A pipeline that has run to its end, again if a Python worker comes too late for Spark."""
-    for attempt in range(ATTEMPTS):
-        running = start(config, spark, once=True)
-        try:
-            assert running.wait(PATIENCE)
-            break
-        except PipelineError as error:
-            if attempt + 1 == ATTEMPTS or "failed to connect back" not in str(error):
-                raise
-        finally:
-            running.stop()
+    """A pipeline that has run to its end."""
+    running = start(config, spark, once=True)
+    try:
+        assert running.wait(PATIENCE)
+    finally:
+        running.stop()
     return running
 
 

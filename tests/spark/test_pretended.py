@@ -33,6 +33,9 @@ STORIES: dict[str, Callable[..., Story]] = {
     "geotext_living": stories.geotext_living,
     "moving_topk": stories.moving_topk,
     "moving_skyline": stories.moving_skyline,
+    "moving_hours": stories.moving_hours,
+    "moving_roads": stories.moving_roads,
+    "skyline_roads": stories.skyline_roads,
 }
 SEEDS = 8 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 2
 TABLES = ["range_topk", "geotext", "moving_topk", "moving_skyline"]

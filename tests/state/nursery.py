@@ -114,16 +114,21 @@ def main() -> None:
             engine.apply(batches.decode(batches.encode(batches.commands_of(batch(number), engine.calls))))
     for line in sys.stdin:
         order = json.loads(line)
+        waits, starts = os.pipe()
         child = os.fork()
         if child == 0:
             status = 1
             try:
+                os.read(waits, 1)  # it is announced first
                 live(order)
                 status = 0
             finally:
                 sys.stderr.flush()
                 os._exit(status)
         say("child", child)
+        os.write(starts, b"!")
+        os.close(waits)
+        os.close(starts)
         say("gone", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 

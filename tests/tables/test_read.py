@@ -313,3 +313,32 @@ def test_a_set_of_ids_will_do() -> None:
 def test_a_single_id_is_refused_with_a_hint(ids: Any) -> None:
     with pytest.raises(InputError, match="list"):
         read_ids(ids, where="ids")
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.large_list(pa.large_string())], ids=str)
+def test_a_slice_is_checked_as_far_as_its_lists_reach(kind: pa.DataType) -> None:
+    words = [[f"w{row}", "é"] for row in range(20_000)]
+    whole = pa.array(words, kind)
+    table = pa.table({"id": np.arange(20_000), "x": np.zeros(20_000), "terms": whole})
+    for first, size in ((0, 3), (7_000, 2), (19_999, 1), (20_000, 0)):
+        read_terms = read(table.slice(first, size), COLUMNS, where="rows")["terms"]
+        assert texts(read_terms.words) == [word for row in words[first : first + size] for word in row]
+    values = whole.values
+    damaged = bytearray(values.buffers()[2])
+    damaged[-1] = 0xFF  # of the last word
+    text = pa.Array.from_buffers(
+        values.type, len(values), [*values.buffers()[:2], pa.py_buffer(bytes(damaged))]
+    )
+    bad = pa.Array.from_buffers(kind, 20_000, whole.buffers()[:2], 0, 0, [text])
+    torn = table.set_column(2, "terms", bad)
+    assert read(torn.slice(5, 9), COLUMNS, where="rows").size == 9
+    for part in (torn, torn.slice(19_990), torn.slice(19_999, 1)):
+        with pytest.raises(InputError, match='"terms" of "rows" is a damaged Arrow array'):
+            read(part, COLUMNS, where="rows")
+    offsets = np.arange(0, 40_001, 2).astype(np.int64 if pa.types.is_large_list(kind) else np.int32)
+    offsets[11_000] = 3
+    back = pa.Array.from_buffers(kind, 20_000, [None, pa.py_buffer(offsets.tobytes())], 0, 0, [values])
+    torn = table.set_column(2, "terms", back)
+    for part in (torn, torn.slice(10_990, 20)):
+        with pytest.raises(InputError, match='"terms" of "rows" is a damaged Arrow array'):
+            read(part, COLUMNS, where="rows")

@@ -82,7 +82,7 @@ def run_cases(arguments: argparse.Namespace) -> int:
     """Measure, append and show; the exit code is 1 if any answer disagreed with brute force."""
     console = required("rich.console", "bench").Console(stderr=True)  # for progress
     from rankcast.bench.cases import choose  # noqa: PLC0415 (imports engines)
-    from rankcast.bench.runner import measure  # noqa: PLC0415 (imports Numba)
+    from rankcast.bench.runner import LeftOutError, measure  # noqa: PLC0415 (imports Numba)
 
     cases = choose(arguments.names)
     check_target(arguments.out, dirty=arguments.dirty)
@@ -91,7 +91,11 @@ def run_cases(arguments: argparse.Namespace) -> int:
     with _progress(console, len(sets)) as watch:
         for case, parameters in sets:
             check_target(arguments.out, dirty=arguments.dirty)  # somebody may edit during a long run
-            record = measure(case, parameters, arguments.size, watch(case, parameters))
+            try:
+                record = measure(case, parameters, arguments.size, watch(case, parameters))
+            except LeftOutError as error:
+                sys.stderr.write(f"{case.name} is left out: {error.what}\n")
+                continue
             append(record, arguments.out)
             _show(record, console)
             if record.agrees_with_brute_force is False:

@@ -1,25 +1,31 @@
 """The front table: a task a row, our time, the best system beside it and the best plain program.
 
 Made from the newest records of `rankcast.bench.cases.front`. Where somebody else is faster the row stays, and
-its factor is below 1.
+its factor is below 1. How many systems took part stands behind the best one. A plain program may be our own
+engine without what the row is about ("rankcast in one process").
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from rankcast.bench.records import DIRTY, Measurement, Record
 
 OURS, PLAIN = "rankcast", "Numba, "
-HEADINGS = ("task", "rankcast", "best system", "times faster", "best plain program", "times faster")
+GENERATED = " (generated)"  # behind a contender's name: data are made up, since the real ones are not here
+HEADINGS = ("task", "rankcast", "best system (of)", "times faster", "best plain program", "times faster")
 _SCALES = ((1.0, "s"), (1e3, "ms"), (1e6, "µs"), (1e9, "ns"))
 _TASKS = {
     "front.range": "10 best of a range, {subscriptions:,} ranges, batches of {batch:,}",
     "front.matching": "20 best of {subscriptions:,} subscriptions, {shape}",
+    "front.geotext": "{k} best of a window of {window:,} {messages}, {subscriptions:,} subscriptions",
     "front.covering": "is it covered? {first:,} {boxes} boxes, {attributes} attributes",
     "front.nearest": "10 nearest of {objects:,} for cars, {side:,.0f} km, every {step} s",
     "front.skyline": "skyline of {objects:,} for cars, {distribution}, every second",
+    "front.spark-matching": "Spark, 2 cores: best of {subscriptions:,} subscriptions, batches of {rows:,}",
+    "front.spark-range": "Spark, 2 cores: 10 best of a range, {subscriptions:,} ranges, batches of {rows:,}",
 }
 _SHAPES = {
     "A": "intervals A (some match)",
@@ -32,8 +38,11 @@ _SHAPES = {
 }
 
 
+_MESSAGES = {"synthetic": "messages", "reviews": "reviews"}
+
+
 class Row(NamedTuple):
-    """One task; a factor is the other's time a unit of work over ours."""
+    """One task; a factor is the other's time a unit of work over ours; `systems` took part."""
 
     task: str
     ours: str
@@ -56,14 +65,19 @@ def _row(record: Record) -> Row:
     given = {**record.parameters}
     if "shape" in given:
         given["shape"] = _SHAPES[given["shape"]]
-    ours = next(each for each in record.contenders if each.name == OURS)
-    others = [each for each in record.contenders if each.name != OURS]
-    plain = [each for each in others if each.name.startswith(PLAIN)]
+    if "data" in given:
+        given["messages"] = _MESSAGES[given["data"]]
+    made_up = any(each.name.endswith(GENERATED) for each in record.contenders)
+    contenders = [replace(each, name=each.name.removesuffix(GENERATED)) for each in record.contenders]
+    ours = next(each for each in contenders if each.name == OURS)
+    others = [each for each in contenders if each.name != OURS]
+    plain = [each for each in others if each.name.startswith((PLAIN, OURS))]
     systems = [each for each in others if each not in plain]
     best, best_factor = _best(ours, systems)
     short, short_factor = _best(ours, plain)
     return Row(
-        _TASKS[record.case].format(**given), f"{_duration(_unit(ours))}/{record.unit}", best, best_factor,
+        _TASKS[record.case].format(**given) + GENERATED * made_up,
+        f"{_duration(_unit(ours))}/{record.unit}", best, best_factor,
         short.removeprefix(PLAIN), short_factor, len(systems), ours.bytes,
     )  # fmt: skip
 
@@ -89,19 +103,28 @@ def significant(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}".rstrip(".")
 
 
+def cells(row: Row) -> tuple[str, ...]:
+    """A row as it is shown, under `HEADINGS`."""
+    system, plain = (
+        "" if each is None else significant(each) for each in (row.system_factor, row.plain_factor)
+    )
+    told = f"{row.system} ({row.systems})" if row.systems else "none that ends"
+    return row.task, row.ours, told, system, row.plain, plain
+
+
 def markdown(records: Sequence[Record]) -> str:
     """The table, and whence it is; empty without records."""
     found = rows(records)
     if not found:
         return ""
-    chosen = [record for record in records if record.case in _TASKS]
     lines = [f"| {' | '.join(HEADINGS)} |", f"|{' --- |' * len(HEADINGS)}"]
-    for row in found:
-        factors = [
-            "" if each is None else significant(each) for each in (row.system_factor, row.plain_factor)
-        ]
-        cells = (row.task, row.ours, row.system or "none that ends", factors[0], row.plain, factors[1])
-        lines.append(f"| {' | '.join(cells)} |")
+    lines += [f"| {' | '.join(cells(row))} |" for row in found]
+    return "\n".join([*lines, "", source(records)])
+
+
+def source(records: Sequence[Record]) -> str:
+    """Whence the figures are: machine, day and commit."""
+    chosen = [record for record in records if record.case in _TASKS]
     machine = chosen[-1].machine
     commits = sorted(
         {
@@ -110,5 +133,5 @@ def markdown(records: Sequence[Record]) -> str:
         }
     )
     days = sorted({record.at[:10] for record in chosen})
-    source = f"{machine['cpu']}, {machine['cores']} cores, {' and '.join(days)}, commit {', '.join(commits)}"
-    return "\n".join([*lines, "", f"One thread each; {source}."])
+    where = f"{machine['cpu']}, {machine['cores']} cores, {' and '.join(days)}, commit {', '.join(commits)}"
+    return f"One thread each, two on Spark; {where}."

@@ -9,7 +9,7 @@ import platform
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rankcast.bench.planning import Constants, Load, Planned
@@ -55,11 +55,11 @@ def constants(load: Load, *, again: bool = False) -> Constants:
     from rankcast.bench.planning import Constants, calibrate  # noqa: PLC0415
 
     path = Path(os.environ.get(CACHE) or Path.home() / ".cache" / "rankcast" / "plan.json")
-    name = f"{__version__} {platform.node()} {load.engine} k={load.k} items={load.items}"
+    name = f"{__version__} {platform.node()} {load.engine} k={load.k} items={load.items} by sizes"
     try:
         kept = json.loads(path.read_text())
         if not again:
-            return Constants(**{key: float(value) for key, value in kept[name].items()})
+            return Constants(**{key: _kept(value) for key, value in kept[name].items()})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         kept = {}
     known = calibrate(load)
@@ -69,6 +69,11 @@ def constants(load: Load, *, again: bool = False) -> Constants:
     fresh.write_text(json.dumps(kept, indent=1))
     fresh.replace(path)
     return known
+
+
+def _kept(value: Any) -> Any:
+    """A number, or several, as they were kept."""
+    return tuple(map(float, value)) if isinstance(value, list) else float(value)
 
 
 def told(load: Load, known: Constants, found: Planned) -> str:

@@ -1,17 +1,19 @@
 """What a load needs: shards, cores, memory and network, from constants measured on this machine.
 
-The model is a line. Of one event a shard with s subscriptions takes a + b s seconds of a core and tells c s
-deltas, and it holds m + n s bytes. `calibrate` measures small engines over a uniform workload and fits the
-constants; nothing else is known of an engine. Where every shard is sent every event, a is paid once a shard
-and b s is divided; where events are divided, a shard has all subscriptions and a part of the events. So the
-smallest number of shards follows, and what no number of shards can do: see `plan`.
+Of one event a shard with s subscriptions takes t(s) seconds of a core and tells c s deltas, and it holds
+m + n s bytes. `calibrate` measures engines of a few sizes over a uniform workload, all of them in turn, since
+a machine is not equally busy all the time; t is straight between those sizes and beyond them. (One line does
+not do: RangeTopK takes 11, 20, 41, 52 us with 5, 20, 40, 80 thousand.) Nothing else is known of an engine.
+Where every shard is sent every event, t(0) is paid once a shard and the rest is divided; where events are
+divided, a shard has all subscriptions and a part of the events. So the smallest number of shards follows, and
+what no number of shards can do: see `plan`.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,15 +21,15 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast import GeoTextTopK, RangeTopK, RankedMatcher
-from rankcast.core.engine import Engine
 from rankcast.errors import InputError
 
 BUSY = 0.6  # of a core, at most: the rest is for peaks
 SPARK = 2.0  # processor time of a Spark stream for each second of its engine, in large micro-batches
 DELTA_BYTES = 60  # of a delta as a row of Spark's
 ROOM = 2.0  # memory for each byte of a shard, while it is written down
-SIZES = (10_000, 40_000, 80_000)
+SIZES = (5_000, 20_000, 40_000, 80_000)
 EVENTS, ROUNDS = 500, 12
+LONG = 0.02  # seconds that a round takes at least; quick engines get more batches for that
 
 
 class Load(NamedTuple):
@@ -53,12 +55,14 @@ class Constants:
     """What was measured.
 
     Attributes:
-        event: seconds of a core for an event, whatever subscriptions there are ...
-        subscription: ... and for each of them.
+        event: seconds of a core for an event in a shard without subscriptions ...
+        subscription: ... and for each of them, beyond the largest size that was measured.
         deltas: that an event tells, a subscription.
         fixed: bytes of a shard without subscriptions ...
         each: ... and of one.
         row: bytes of an event.
+        sizes: numbers of subscriptions that were measured, ascending ...
+        times: ... and what an event takes with each, not descending.
     """
 
     event: float
@@ -67,10 +71,22 @@ class Constants:
     fixed: float
     each: float
     row: float
+    sizes: tuple[float, ...] = ()
+    times: tuple[float, ...] = ()
 
     def seconds(self, subscriptions: float) -> float:
         """What an event takes in a shard of so many."""
-        return self.event + self.subscription * subscriptions
+        sizes, times = (0.0, *self.sizes), (self.event, *self.times)
+        beyond = max(0.0, subscriptions - sizes[-1])
+        return float(np.interp(subscriptions, sizes, times)) + beyond * self.subscription
+
+    def most(self, seconds: float) -> float:
+        """The most subscriptions with which an event takes no longer, perhaps infinitely many."""
+        sizes, times = (0.0, *self.sizes), (self.event, *self.times)
+        if seconds >= times[-1]:
+            rest = seconds - times[-1]
+            return sizes[-1] + (rest / self.subscription if self.subscription else math.inf)
+        return float(np.interp(seconds, times, sizes))
 
 
 WORDS = np.array([f"w{place}" for place in range(5_000)])
@@ -156,35 +172,69 @@ class Point(NamedTuple):
     row: float
 
 
-def measure(load: Load, *, rounds: int = ROUNDS, seed: int = 71) -> Point:
-    """Run an engine under a load, on one core, and see what it takes; the least of some rounds."""
-    workload, rng = workload_of(load), np.random.default_rng(seed)
-    engine: Engine = workload.make(load)
-    run: Any = engine.publish  # type: ignore[attr-defined]
-    if engine.spec.answer.kind == "deltas":
-        run(workload.events(0, load.items, load, rng))
-    engine.subscribe(workload.subscriptions(load.subscriptions, rng))  # type: ignore[attr-defined]
-    spent, told, first = [], 0, load.items
-    for _ in range(rounds + 1):  # the first one warms up
-        rows = pa.table(dict(workload.events(first, EVENTS, load, rng)))
-        started = time.process_time()
-        told = run(rows).num_rows
-        spent.append((time.process_time() - started) / EVENTS)
-        first += EVENTS
-    size = sum(array.nbytes for array in engine.state()[1].values())
-    return Point(load.subscriptions, min(spent[1:]), told / EVENTS, float(size), rows.nbytes / EVENTS)
+class _Engine:
+    """An engine under a load, which takes events on request."""
+
+    def __init__(self, load: Load, seed: int) -> None:
+        self._load, self._workload, self._rng = load, workload_of(load), np.random.default_rng(seed)
+        self._engine: Any = self._workload.make(load)
+        if self._engine.spec.answer.kind == "deltas":
+            self._engine.publish(self._workload.events(0, load.items, load, self._rng))
+        self._engine.subscribe(self._workload.subscriptions(load.subscriptions, self._rng))
+        self._first = load.items
+        self._spent: list[float] = []
+        self.take()
+        self._spent.clear()  # that one was to warm up
+
+    def take(self) -> None:
+        """Take batches of events for a while."""
+        spent, events = 0.0, 0
+        while spent < LONG:
+            rows = pa.table(dict(self._workload.events(self._first, EVENTS, self._load, self._rng)))
+            started = time.process_time()
+            told = self._engine.publish(rows).num_rows
+            spent += time.process_time() - started
+            self._first += EVENTS
+            events += EVENTS
+        self._spent.append(spent / events)
+        self._told, self._row = told / EVENTS, rows.nbytes / EVENTS
+
+    def point(self) -> Point:
+        """What came out: the least of all rounds."""
+        size = float(sum(array.nbytes for array in self._engine.state()[1].values()))
+        return Point(self._load.subscriptions, min(self._spent), self._told, size, self._row)
+
+
+def measure(loads: Sequence[Load], *, rounds: int = ROUNDS, seed: int = 71) -> list[Point]:
+    """Run engines under loads, on one core, in turn, and see what they take."""
+    engines = [_Engine(load, seed) for load in loads]
+    for _ in range(rounds):
+        for engine in engines:
+            engine.take()
+    return [engine.point() for engine in engines]
 
 
 def calibrate(load: Load) -> Constants:
     """The constants of a load's engine, k and items on this machine. Cost: some seconds."""
-    points = [measure(load._replace(subscriptions=size)) for size in SIZES]
+    points = measure([load._replace(subscriptions=size) for size in SIZES])
     sizes = np.array([point.subscriptions for point in points], np.float64)
-    b, a = np.polyfit(sizes, [point.seconds for point in points], 1)
+    spent = np.array([point.seconds for point in points])
+    times = np.minimum.accumulate(spent[::-1])[::-1]  # what disturbs only adds: the smaller one is right
+    slopes = np.diff(times) / np.diff(sizes)
+    event = max(float(times[0] - slopes[0] * sizes[0]), 1e-8)
     n, m = np.polyfit(sizes, [point.bytes for point in points], 1)
     matches = workload_of(load).make(load).spec.answer.kind != "deltas"
     deltas = points[-1].deltas if matches else points[-1].deltas / sizes[-1]
-    found = (max(a, 1e-8), max(b, 0.0), deltas, max(m, 0.0), max(n, 0.0), points[-1].row)
-    return Constants(*map(float, found))
+    return Constants(
+        event=event,
+        subscription=float(slopes[-1]),
+        deltas=float(deltas),
+        fixed=max(float(m), 0.0),
+        each=max(float(n), 0.0),
+        row=points[-1].row,
+        sizes=tuple(sizes.tolist()),
+        times=tuple(times.tolist()),
+    )
 
 
 class Planned(NamedTuple):
@@ -235,8 +285,7 @@ def _by_subscriptions(load: Load, known: Constants, memory: float) -> Planned:
     """Each shard has a part of the subscriptions and gets all events."""
     streams = max(1, math.ceil(load.events * known.event / (BUSY / 2)))
     events = load.events / streams
-    left = BUSY / events - known.event
-    by_time = load.subscriptions * known.subscription / left
+    by_time = load.subscriptions / known.most(BUSY / events)
     by_room = load.subscriptions * known.each / max(memory / ROOM - known.fixed, 1.0)
     shards = max(1, math.ceil(max(by_time, by_room)))
     share = known.seconds(load.subscriptions / shards) * shards

@@ -1,285 +1,222 @@
 """The report: one HTML page that needs nothing else.
 
-Figures are inline SVG. Text and axes take the colour of the page (`currentColor`), lines a palette that reads
-on light and dark and to most colour-blind eyes. Ids inside each drawing get a prefix, so that many drawings
-share one page.
-
-A section a case: what it measures and which table or figure of a paper it repeats, a table a size with a row
-for each contender under each set of parameters, the paper's value beside ours, and the declared figures.
-
-Everything that comes from a record is escaped: `element` takes text and escapes it, writes what does not
-print as an escape, and lets through only what is `Markup` already.
+First the front table, then how costs grow, then what the papers report beside what we measured, then all
+cases: a summary for each family, and behind it, folded, a section a case with a table a size, a row for each
+contender under each set of parameters, and the declared figures.
 """
 
 from __future__ import annotations
 
-import html
-import io
+import dataclasses
 import itertools
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
 
+from rankcast.bench import front, growth
+from rankcast.bench.drawing import draw
+from rankcast.bench.markup import STYLE, Markup, document, duration, element, join, number, scroll, size
 from rankcast.bench.records import Measurement, Record
 from rankcast.bench.runner import SIZES, Case, Figure
-from rankcast.errors import plain, required
 
-PALETTE = ("#3b82c4", "#e0803a", "#2fa37c", "#c65f9e", "#8f7fd6", "#b3922e", "#5aa9d6", "#d0574f")
-MARKERS = "osD^vP*X"
-WIDTH = 6.4
-MARK_POINTS, LETTER_POINTS = 40, 5
-MOST_TICKS = 8
-INK = "#010203"
-SETTINGS = {
-    **dict.fromkeys(["text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"], INK),
-    "grid.color": INK,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "rankcast",
-    "text.parse_math": False,
-}
-_PAPER: dict[str, Any] = {
-    "linestyle": (0, (2, 2)),
-    "linewidth": 1.1,
-    "markersize": 7,
-    "markerfacecolor": "none",
-}
-Points: TypeAlias = list[tuple[float, float]]
-
-
-def draw(figure: Figure, records: Sequence[Record], prefix: str) -> str | None:
-    """Draw one figure of one case as an SVG element; None when no record has what it shows.
-
-    Args:
-        figure: what to draw.
-        records: of one case, one size.
-        prefix: for ids; distinct for every drawing of a page.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
-    lines = dict(_lines(figure, records))
-    if not lines:
-        return None
-    matplotlib = load_matplotlib()
-    with matplotlib.rc_context(SETTINGS):
-        columns = legend_columns(lines)
-        height = 3.5 + 0.2 * math.ceil((len(lines) + 1) / columns)
-        canvas = matplotlib.figure.Figure(figsize=(WIDTH, height), layout="constrained")
-        axes = canvas.subplots()
-        for number, (label, (ours, paper)) in enumerate(sorted(lines.items())):
-            style = {"color": PALETTE[number % len(PALETTE)], "marker": MARKERS[number % len(MARKERS)]}
-            axes.plot(*zip(*sorted(ours), strict=True), label=label, linewidth=1.8, markersize=5, **style)
-            if paper:
-                axes.plot(*zip(*sorted(paper), strict=True), **_PAPER, **style)
-        if any(paper for _, paper in lines.values()):
-            axes.plot([], [], label="the paper", color=INK, marker="o", **_PAPER)
-        _dress(axes, figure)
-        canvas.legend(loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
-        places = sorted({x for ours, _ in lines.values() for x, _ in ours})
-        if len(places) <= MOST_TICKS:
-            axes.set_xticks(places)
-        return to_svg(canvas, prefix)
-
-
-def _lines(figure: Figure, records: Sequence[Record]) -> Iterator[tuple[str, tuple[Points, Points]]]:
-    """Yield label, our points and the paper's points of every line that has at least one point of ours."""
-    found: dict[str, tuple[Points, Points]] = {}
-    for record in records:
-        x = record.parameters.get(figure.x)
-        if not isinstance(x, int | float):
-            continue
-        for measured in record.contenders:
-            if figure.contenders and measured.name not in figure.contenders:
-                continue
-            label = " ".join(
-                [measured.name, *(f"{each}={record.parameters.get(each)}" for each in figure.series)]
-            )
-            ours, paper = found.setdefault(plain(label), ([], []))
-            y = measured.quantity(figure.y)
-            if y is not None:
-                ours.append((x, y))
-            if figure.y in measured.paper:
-                paper.append((x, measured.paper[figure.y]))
-    return ((label, points) for label, points in found.items() if points[0])
-
-
-def legend_columns(labels: Iterable[str]) -> int:
-    """How many columns of the legend fit under a drawing."""
-    return max(1, min(4, int(WIDTH * 72) // (MARK_POINTS + LETTER_POINTS * max(map(len, labels)))))
-
-
-def _dress(axes: Any, figure: Figure) -> None:
-    """Set scales, labels and grid."""
-    axes.set_xlabel(figure.x.replace("_", " "))
-    axes.set_ylabel(figure.y.replace("_", " "))
-    if figure.log_x:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter("{x:,g}")
-    if figure.log_y:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter("{x:,g}")
-    else:
-        axes.set_ylim(bottom=0)
-    axes.minorticks_off()
-    axes.grid(visible=True, linewidth=0.5, alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def load_matplotlib() -> Any:
-    """Import matplotlib, without its global state."""
-    required("matplotlib.figure", "plot")
-    return required("matplotlib", "plot")
-
-
-def to_svg(canvas: Any, prefix: str) -> str:
-    """Render, strip the file's head, put the prefix on ids and the page's colour on the ink."""
-    buffer = io.StringIO()
-    canvas.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r'\bid="', f'id="{prefix}-', text)
-    text = re.sub(r'(url\(|href=")#', rf"\1#{prefix}-", text)
-    return text.replace(INK, "currentColor")
-
-
-class Markup(str):
-    """Text that is markup already. Everything else is escaped on its way into an element."""
-
-    __slots__ = ()
-
-
-def element(name: str, *content: str, **attributes: str | int | None) -> Markup:
-    """Make an element; content that is not `Markup` is escaped, attributes always are, None leaves one out.
-
-    >>> element("td", "a < b", class_="number")
-    '<td class="number">a &lt; b</td>'
-    """
-    given = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{_escaped(value)}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
-    return Markup(f"<{name}{given}>{join(content)}</{name}>")
-
-
-def join(content: Iterable[str]) -> Markup:
-    """Join pieces, escaping those that are not markup yet."""
-    return Markup("".join(each if isinstance(each, Markup) else _escaped(each) for each in content))
-
-
-def _escaped(value: object) -> str:
-    return html.escape(plain(str(value), keep="\n"))
-
-
-def number(value: float | None) -> str:
-    """Write a number with four significant digits, thousands apart, and nothing for None.
-
-    >>> number(1234567.8), number(6.6), number(0.0123456), number(44), number(None)
-    ('1,234,568', '6.6', '0.01235', '44', '')
-    """
-    if value is None:
-        return ""
-    if float(value).is_integer() or abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
-
-
-def duration(seconds: float) -> str:
-    """Write seconds in the unit that fits.
-
-    >>> duration(0.00001234), duration(0.25), duration(12.3)
-    ('12.3 µs', '250 ms', '12.3 s')
-    """
-    for factor, unit in ((1e-6, "µs"), (1e-3, "ms"), (1.0, "s")):
-        if seconds < 999.5 * factor or unit == "s":
-            return f"{seconds / factor:.3g} {unit}" if seconds < 999.5 else f"{seconds:,.0f} s"
-    raise AssertionError("the last unit takes everything")
-
-
-def size(count: int | None) -> str:
-    """Write bytes in the unit that fits.
-
-    >>> size(512), size(2_500_000), size(None)
-    ('512 B', '2.5 MB', '')
-    """
-    if count is None:
-        return ""
-    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= factor:
-            return f"{count / factor:.3g} {unit}"
-    return f"{count} B"
-
-
-STYLE = """
-:root { color-scheme: light dark; --page: #fbfbfa; --card: #ffffff; --ink: #1d2329; --soft: #667079;
-  --line: #e2e5e8; --head: #f2f4f5; --accent: #2468a8; --good: #1c7c54; --bad: #b3261e; }
-@media (prefers-color-scheme: dark) { :root { --page: #14171a; --card: #1b1f23;
-  --ink: #e3e6e8; --soft: #98a2ab;
-  --line: #30363c; --head: #22272c; --accent: #7ab3e8; --good: #6cc79b; --bad: #f28b82; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 78rem; padding: 2.5rem 1.5rem 5rem; background: var(--page);
-  color: var(--ink); font: 15px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif; }
-h1 { font-size: 1.9rem; margin: 0 0 .3rem; letter-spacing: -.02em; }
-h2 { font-size: 1.25rem; margin: 0; letter-spacing: -.01em; }
-h3 { font-size: .82rem; margin: 1.6rem 0 .5rem; color: var(--soft); font-weight: 600; }
-p { margin: .3rem 0; max-width: 52rem; }
-a { color: var(--accent); text-decoration: none; } a:hover { text-decoration: underline; }
-.soft { color: var(--soft); } .good { color: var(--good); } .bad { color: var(--bad); font-weight: 700; }
-nav { margin: 1.5rem 0 2rem; display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; font-size: .9rem; }
-section { background: var(--card); border: 1px solid var(--line); border-radius: 10px;
-  padding: 1.3rem 1.5rem 1.5rem; margin: 0 0 1.4rem; }
-.source { font-size: .82rem; color: var(--soft); border: 1px solid var(--line); border-radius: 99px;
-  padding: .1rem .6rem; margin-left: .6rem; vertical-align: .15em; font-weight: 400; letter-spacing: 0; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; min-width: 100%; }
-th { text-align: left; font-weight: 600; font-size: .78rem; color: var(--soft); background: var(--head);
-  vertical-align: bottom; white-space: nowrap; }
-th, td { padding: .36rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th.number, td.number { text-align: right; }
-td.given { vertical-align: top; }
-tr.first td { border-top: 1px solid var(--line); }
-td small { color: var(--soft); font-size: .85em; margin-left: .35em; }
-td.paper { color: var(--soft); }
-.figures { display: flex; flex-wrap: wrap; gap: 1.2rem; }
-figure { margin: 1rem 0 0; flex: 1 1 26rem; max-width: 40rem; }
-figure svg { width: 100%; height: auto; color: var(--ink); font-family: inherit; }
-figcaption { font-size: .85rem; color: var(--soft); }
-details { margin-top: .9rem; font-size: .88rem; }
-summary { cursor: pointer; color: var(--accent); margin-bottom: .4rem; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; font-size: .88rem;
-  margin: .8rem 0 0; }
-dt { color: var(--soft); } dd { margin: 0; }
-@media print { body { max-width: none; } section { break-inside: avoid; } }
-"""
-
-
-_META = Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">')
 HOW_TO_READ = (
     "Seconds are the median of the runs, with the fastest beside it; compiling is apart, and none where "
     "Numba's cache was warm. A ratio is the baseline's time a unit of work over the contender's, both from "
     "the same run: 10 means ten times faster than the baseline."
 )
+FAMILIES = {
+    "front": "Cases of the front table",
+    "growth": "Cases of growth",
+    "limits": "What the machine allows",
+    "range-topk": "Range top-k",
+    "range-topk-15d": "Range top-k over two attributes",
+    "covering": "Subscription covering",
+    "matching": "Ranked matching",
+    "geotext": "Spatial-keyword top-k",
+    "moving-topk": "Moving top-k",
+    "moving-skyline": "Moving skyline",
+    "moving": "Moving engines on real tracks",
+    "network": "Networks of brokers",
+    "spark": "Spark",
+    "kafka": "Kafka",
+    "pipeline": "Pipelines",
+    "start": "First calls",
+    "tables": "Reading tables",
+    "service": "The service",
+}
 
 
 def page(records: Sequence[Record], cases: Mapping[str, Case]) -> str:
     """Make the whole page from the newest record of every case, size and set of parameters."""
-    ordered = sorted(records, key=lambda record: record.case)
-    groups = {name: list(group) for name, group in itertools.groupby(ordered, key=lambda record: record.case)}
-    parts = [
-        _introduction(records),
-        element("nav", *(element("a", name, href=f"#{name}") for name in groups)),
-        *(_section(name, group, cases.get(name)) for name, group in groups.items()),
+    ordered = sorted(records, key=lambda record: (_rank(record), record.case))
+    names = {name: list(group) for name, group in itertools.groupby(ordered, key=lambda record: record.case)}
+    families: dict[str, dict[str, list[Record]]] = {}
+    for name, group in names.items():
+        families.setdefault(name.partition(".")[0], {})[name] = group
+    parts = {
+        "front": _front(records),
+        "costs": _growth(records),
+        "papers": _papers(names, cases),
+        **{f"family-{each}": _family(each, groups, cases) for each, groups in families.items()},
+    }
+    titles = {"front": "Front table", "costs": "Growth", "papers": "The papers"}
+    titles |= {f"family-{each}": _title(each) for each in families}
+    shown = {key: part for key, part in parts.items() if part}
+    links = [element("a", titles[key], href=f"#{key}") for key in shown]
+    return document(
+        "rankcast benchmarks", STYLE, [_introduction(records), element("nav", *links), *shown.values()]
+    )
+
+
+def _rank(record: Record) -> int:
+    family = record.case.partition(".")[0]
+    return list(FAMILIES).index(family) if family in FAMILIES else len(FAMILIES)
+
+
+def _title(family: str) -> str:
+    return FAMILIES.get(family, family)
+
+
+def _front(records: Sequence[Record]) -> Markup:
+    """The front table, of size full where there is one."""
+    chosen = _largest([record for record in records if record.case.startswith("front.")])
+    rows = front.rows(chosen)
+    if not rows:
+        return Markup("")
+    heads = [element("th", name, class_="number" if "faster" in name else None) for name in front.HEADINGS]
+    body = [
+        element(
+            "tr",
+            *(
+                element("td", cell, class_="number" if "faster" in name else None)
+                for name, cell in zip(front.HEADINGS, front.cells(row), strict=True)
+            ),
+        )
+        for row in rows
     ]
-    return document("rankcast benchmarks", STYLE, parts)
+    note = element("p", front.source(chosen), class_="soft")
+    return element("section", element("h2", "Front table"), scroll(heads, body), note, id="front")
 
 
-def document(title: str, style: str, parts: Iterable[Markup]) -> str:
-    """A whole page under a title."""
-    head = element("head", _META, element("title", title), element("style", Markup(style)))
-    body = element("body", element("h1", title), *parts)
-    return f'<!doctype html>\n<html lang="en">{head}{body}</html>\n'
+def _growth(records: Sequence[Record]) -> Markup:
+    """Exponents, and a drawing for each thing that was varied."""
+    chosen = _largest([record for record in records if record.case.startswith(growth.CASE)])
+    found = growth.growths(chosen)
+    if not found:
+        return Markup("")
+    heads = [element("th", name) for name in ("engine", "along", "from", "to", "a unit of work at the end")]
+    heads += [element("th", name, class_="number") for name in ("exponent", "bytes a subscription")]
+    rows = [
+        element(
+            "tr",
+            element("td", each.family),
+            element("td", each.along),
+            element("td", number(min(each.seconds))),
+            element("td", number(max(each.seconds))),
+            element("td", f"{duration(each.seconds[max(each.seconds)])} / {each.unit}"),
+            element("td", "" if math.isnan(each.exponent) else f"{each.exponent:.2f}", class_="number"),
+            element("td", "" if each.bytes is None else f"{each.bytes:,.0f}", class_="number"),
+        )
+        for each in found
+    ]
+    drawn: list[Markup] = []
+    for along in dict.fromkeys(each.along for each in found):
+        mine = [record for record in chosen if record.parameters.get(growth.ALONG) == along]
+        title = f"Seconds a unit of work along {along.replace('_', ' ')}"
+        figure = Figure(title, x=along, y="seconds_a_unit", log_x=True, log_y=True)
+        named = [_as_family(record) for record in mine]
+        for drawing in draw(figure, named, f"growth-{along}"):
+            drawn.append(element("figure", Markup(drawing), element("figcaption", figure.title)))
+    figures = element("div", *drawn, class_="figures")
+    return element("section", element("h2", "Growth"), scroll(heads, rows), figures, id="costs")
+
+
+def _as_family(record: Record) -> Record:
+    """The record with its engine alone, named by its family."""
+    ours = record.contenders[0]
+    unit = {"seconds_a_unit": ours.median / ours.work}
+    named = dataclasses.replace(ours, name=record.case.removeprefix(growth.CASE), counters=unit)
+    return dataclasses.replace(record, contenders=[named])
+
+
+def _papers(names: Mapping[str, Sequence[Record]], cases: Mapping[str, Case]) -> Markup:
+    """A row for each quantity that a paper reports: how far ours lies from it."""
+    rows = []
+    for name, group in names.items():
+        chosen = _largest(group)
+        if not chosen or chosen[-1].reproduces is None:
+            continue
+        apart: dict[str, list[float]] = {}
+        for measured in (each for record in chosen for each in record.contenders):
+            for quantity, paper in measured.paper.items():
+                ours = measured.quantity(quantity)
+                if paper and ours is not None:
+                    apart.setdefault(quantity, []).append(ours / paper)
+        told = "; ".join(
+            f"{quantity.replace('_', ' ')} {_span(values)}" for quantity, values in apart.items()
+        )
+        rows.append(
+            element(
+                "tr",
+                element("td", chosen[-1].reproduces),
+                element("td", element("a", name, href=f"#{name}")),
+                element("td", told or "its text gives no value"),
+            )
+        )
+    if not rows:
+        return Markup("")
+    heads = [element("th", each) for each in ("of the paper", "case", "ours over the paper's")]
+    return element("section", element("h2", "The papers"), scroll(heads, rows), id="papers")
+
+
+def _family(family: str, groups: Mapping[str, Sequence[Record]], cases: Mapping[str, Case]) -> Markup:
+    """A summary of a family's cases, and all of them folded."""
+    heads = [element("th", each) for each in ("case", "what it measures", "against its baseline", "agrees")]
+    rows = []
+    for name, group in groups.items():
+        chosen, case = _largest(group), cases.get(name)
+        answers = {record.agrees_with_brute_force for record in chosen}
+        worst = next(each for each in (False, True, None) if each in answers)
+        rows.append(
+            element(
+                "tr",
+                element("td", element("a", name, href=f"#{name}")),
+                element("td", case.summary if case else "No longer declared.", class_="words"),
+                element("td", _against(chosen)),
+                element("td", _agreement(worst)),
+            )
+        )
+    folded = [
+        element("details", element("summary", name), _case(name, group, cases.get(name)), id=name)
+        for name, group in groups.items()
+    ]
+    title = element("h2", _title(family))
+    return element("section", title, scroll(heads, rows), *folded, id=f"family-{family}")
+
+
+def _against(records: Sequence[Record]) -> str:
+    """The ratios of the first contender that is no baseline, over all sets of parameters."""
+    ratios = [
+        measured.ratio
+        for record in records
+        for measured in [each for each in record.contenders if each.name != record.baseline][:1]
+        if measured.ratio is not None
+    ]
+    return f"{_span(ratios)} x {records[-1].baseline}" if ratios else ""
+
+
+def _span(values: Sequence[float]) -> str:
+    """The least and the largest of some factors."""
+    least, most = _short(min(values)), _short(max(values))
+    return least if least == most else f"{least} to {most}"
+
+
+def _largest(records: Sequence[Record]) -> list[Record]:
+    """The records of the largest size that there is."""
+    for wanted in reversed(SIZES):
+        found = [record for record in records if record.size == wanted]
+        if found:
+            return found
+    return list(records)
 
 
 def _introduction(records: Sequence[Record]) -> Markup:
@@ -312,17 +249,15 @@ def _few(names: Sequence[str], most: int = 4) -> str:
     return ", ".join(different[:most]) + more
 
 
-def _section(name: str, records: Sequence[Record], case: Case | None) -> Markup:
-    """Make the section of one case."""
-    source = records[-1].reproduces
-    title = element("h2", name, *([element("span", source, class_="source")] if source else []))
-    parts: list[str] = [title, element("p", case.summary if case else "No longer declared.", class_="soft")]
+def _case(name: str, records: Sequence[Record], case: Case | None) -> Markup:
+    """All that was measured for one case."""
+    parts: list[Markup] = []
     for wanted in [*SIZES, *sorted({record.size for record in records} - set(SIZES))]:
         chosen = sorted((record for record in records if record.size == wanted), key=_by_parameters)
         if chosen:
             parts += [element("h3", f"size {wanted}, seed {chosen[-1].seed}"), _table(chosen)]
             parts += [_counters(chosen), _figures(name, wanted, chosen, case)]
-    return element("section", *parts, id=name)
+    return join(parts)
 
 
 def _by_parameters(record: Record) -> list[tuple[str, bool, float, str]]:
@@ -352,7 +287,7 @@ def _table(records: Sequence[Record]) -> Markup:
         for record in records
         for index in range(len(record.contenders))
     ]
-    return _scroll(heads, rows)
+    return scroll(heads, rows)
 
 
 def _row(record: Record, index: int, given: list[str], reported: list[str], sized: bool) -> Markup:
@@ -379,7 +314,7 @@ def _row(record: Record, index: int, given: list[str], reported: list[str], size
         cells += _beside(measured, name)
     cells.append(element("td", _compiling(measured), class_="number"))
     if index == 0:
-        cells.append(element("td", _agreement(record), class_="given", rowspan=count))
+        cells.append(element("td", _agreement(record.agrees_with_brute_force), class_="given", rowspan=count))
     return element("tr", *cells, class_="first" if index == 0 else None)
 
 
@@ -417,10 +352,10 @@ def _compiling(measured: Measurement) -> str:
     return (duration(measured.compile_seconds) if measured.compile_seconds else "none") + inside
 
 
-def _agreement(record: Record) -> Markup:
+def _agreement(agrees: bool | None) -> Markup:
     """Say whether the answers agreed with brute force."""
     words = {True: ("yes", "good"), False: ("NO", "bad"), None: ("no queries", "soft")}
-    text, style = words[record.agrees_with_brute_force]
+    text, style = words[agrees]
     return element("span", text, class_=style)
 
 
@@ -443,23 +378,16 @@ def _counters(records: Sequence[Record]) -> Markup:
         for measured in record.contenders
         if measured.counters
     ]
-    return element("details", element("summary", "counters"), _scroll(heads, rows))
+    return element("details", element("summary", "counters"), scroll(heads, rows))
 
 
 def _figures(name: str, wanted: str, records: Sequence[Record], case: Case | None) -> Markup:
     """Draw the declared figures of one size."""
     drawn: list[Markup] = []
     for index, figure in enumerate(case.figures if case else ()):
-        drawing = draw(figure, records, prefix=f"{name.replace('.', '-')}-{wanted}-{index}")
-        if drawing is not None:
+        for drawing in draw(figure, records, prefix=f"{name.replace('.', '-')}-{wanted}-{index}"):
             drawn.append(element("figure", Markup(drawing), element("figcaption", figure.title)))
     return element("div", *drawn, class_="figures") if drawn else Markup("")
-
-
-def _scroll(heads: Sequence[Markup], rows: Sequence[Markup]) -> Markup:
-    """Make a table that scrolls sideways when the window is narrow."""
-    table = element("table", element("thead", element("tr", *heads)), element("tbody", *rows))
-    return element("div", table, class_="scroll")
 
 
 def _names(mappings: Iterable[Mapping[str, object]]) -> list[str]:

@@ -41,6 +41,7 @@ from numba.core.event import TimingListener, install_listener
 
 from rankcast.bench import records
 from rankcast.bench.records import Measurement, Record
+from rankcast.errors import RankcastError
 
 Parameters: TypeAlias = dict[str, Any]
 Grid: TypeAlias = Mapping[str, Sequence[Any]]
@@ -60,6 +61,10 @@ def publish_all(target: Any, batches: Sequence[Any]) -> Any:
     for rows in batches:
         target.publish(rows)
     return target
+
+
+class LeftOutError(RankcastError):
+    """Raised by a case that needs what this machine does not have; its word says what, and how to get it."""
 
 
 @dataclass(frozen=True)

@@ -169,7 +169,7 @@ class Engine(ABC):
     def clock(self) -> Clock | None:
         """The current time of its clock, which `advance` moves, and the next time at which something changes.
 
-        None if it has no clock, or if nothing is due to leave.
+        None if it has no clock, if no time has come yet, or if nothing is due to change.
         """
         return None
 

@@ -18,7 +18,7 @@ from rankcast.core.spec import LISTS, Axes, Reading, load
 from rankcast.errors import InputError
 from rankcast.structures.ids import Slots
 from rankcast.structures.topk_lists import ENTER, LEAVE, UPDATE
-from rankcast.tables import deltas, read
+from rankcast.tables import deltas, read, schema
 from rankcast.tables.deltas import Changes, External, Lists
 from rankcast.tables.schema import Batch, Column, Floats, Form, Ids, Ints, Kind, Rows
 
@@ -136,6 +136,12 @@ class ListEngine(Engine):
         self, commands: Iterable[Command | tuple[str, Any]], *, refused: Refused | None = None
     ) -> pa.Table:
         """Apply several calls, in order, as one batch; returns the net deltas. See `Engine.apply`."""
+        if refused is None and isinstance(commands, list) and len(commands) == 1:
+            [(call, rows)] = commands
+            alone = getattr(self, f"_{schema.one_of('call', call, self.calls)}_alone", None)
+            if alone is not None:
+                answer: pa.Table = alone(rows)
+                return answer
         try:
             steps = self._accepted(commands, refused, lambda call, rows: getattr(self, f"_{call}")(rows))
         except BaseException:

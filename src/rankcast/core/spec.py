@@ -66,20 +66,27 @@ class Input:
     ids_of: str | None = None
 
 
+def no_numbers(settings: Settings) -> tuple[str, ...]:
+    """Answers have the same columns whatever the settings are."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Answer:
     """The answer to a batch.
 
     Attributes:
         kind: `deltas` of results that are kept; `matches` of events, each answered by itself and not kept;
-            `actions` of a router.
+            `actions` of a router; `tiles`, messages for gateways, one sequence over all batches.
         item: the column of the ids that are not those of subscriptions.
         source: the input that has these ids.
+        numbers: by settings, further columns of numbers: those of tiles.
     """
 
-    kind: Literal["deltas", "matches", "actions"] = "deltas"
+    kind: Literal["deltas", "matches", "actions", "tiles"] = "deltas"
     item: str = "item"
     source: str = "events"
+    numbers: Callable[[Settings], tuple[str, ...]] = no_numbers
 
     subscription = "subscription"
 
@@ -183,6 +190,8 @@ class Spec:
             None: they are columns of its slots, and copied one by one.
         tiler: makes messages for gateways, from an engine; None: there are no such messages. With a
             second argument, `"sparse"`, those that the engine's own subscriptions need.
+        tiles: as `module:Class`, the engine that answers batches with such messages itself; it is made with
+            the same settings.
     """
 
     inputs: tuple[Input, ...]
@@ -194,10 +203,16 @@ class Spec:
     title: str = ""
     copying: str | None = None
     tiler: Callable[..., Tiler] | None = None
+    tiles: str | None = None
 
     def input(self, name: str) -> Input:
         """One of its inputs."""
         return next(each for each in self.inputs if each.name == name)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether one shard has all of it: no input is divided."""
+        return not any(each.divided for each in self.inputs)
 
 
 class Reading(NamedTuple):
@@ -310,6 +325,27 @@ def divided_spec(cls: type[Engine]) -> Spec:
             f"{cls.__name__} cannot run continuously on Spark", detail=undivided.detail, hint=undivided.hint
         )
     return cls.spec
+
+
+OUTPUTS = ("tiles",)
+
+
+def answering(cls: type[Engine], output: str | None) -> type[Engine]:
+    """The class that answers like `cls`, or instead, with the same settings, with an output of that name.
+
+    Raises:
+        SettingError: there is no such output.
+    """
+    if output is None:
+        return cls
+    if output not in OUTPUTS:
+        raise SettingError(f"output is {shown(output)}", expected=" or ".join((*OUTPUTS, "nothing")))
+    if cls.spec.answer.kind == output:
+        return cls
+    if cls.spec.tiles is None:
+        raise SettingError(f'output is "{output}", but {cls.__name__} has none', expected="nothing")
+    found: type[Engine] = load(cls.spec.tiles)
+    return found
 
 
 def _home_of(cls: type) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rankcast.bench import report
-from rankcast.bench.report import STYLE, Markup, element
+from rankcast.bench import drawing
+from rankcast.bench.markup import STYLE, Markup, document, element
 
 _MORE = """
 .wide { max-width: none; flex: 1 1 100%; } .wide svg { max-width: 64rem; }
@@ -23,7 +23,7 @@ td.text { white-space: normal; }
 
 def page(title: str, lead: str, parts: Iterable[Markup]) -> str:
     """The whole page."""
-    return report.document(title, STYLE + _MORE, [element("p", lead, class_="soft"), *parts])
+    return document(title, STYLE + _MORE, [element("p", lead, class_="soft"), *parts])
 
 
 def write(path: Path, text: str) -> Path:
@@ -78,12 +78,12 @@ def figure(
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    matplotlib = report.load_matplotlib()
-    with matplotlib.rc_context(report.SETTINGS):
+    matplotlib = drawing.load_matplotlib()
+    with matplotlib.rc_context(drawing.SETTINGS):
         canvas = matplotlib.figure.Figure(figsize=size, layout="constrained")
         axes = canvas.subplots()
         axes.spines[["top", "right"]].set_visible(False)
         draw(axes)
-        drawing = report.to_svg(canvas, name)
+        svg = drawing.to_svg(canvas, name)
     said = element("figcaption", caption)
-    return element("figure", Markup(drawing), said, id=f"figure-{name}", class_="wide" if wide else None)
+    return element("figure", Markup(svg), said, id=f"figure-{name}", class_="wide" if wide else None)

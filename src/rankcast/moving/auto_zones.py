@@ -22,7 +22,7 @@ from rankcast.moving.kernels.auto_zone import UNKNOWN, Costs, Paces
 from rankcast.moving.kernels.bounded_search import Candidates, Coordinates, candidates
 from rankcast.moving.kernels.rtree import BRANCH
 from rankcast.moving.kernels.rtree_search import Queries
-from rankcast.moving.kernels.scores import DISTANCE, SUM
+from rankcast.moving.kernels.scores import DISTANCE, SUM, Z
 from rankcast.moving.kernels.zone_search import FoundZones
 from rankcast.moving.topk_zones import TopKZones
 from rankcast.structures import integrity
@@ -30,7 +30,6 @@ from rankcast.structures.arrays import grown
 from rankcast.structures.distance import HAVERSINE
 from rankcast.tables.schema import Bools, Ints, Rows
 
-PLANE_AXES = 2
 AT_ONCE = 8192  # queries whose zones are found before they are stored
 MANY = 256  # from so many on it pays to bring them in order
 MORE = 128  # objects that a search has room for, beside four times k
@@ -90,7 +89,7 @@ class Sphere:
 
     def __init__(self) -> None:
         none = np.zeros((0, sphere.AXES, BRANCH))
-        self._at = Coordinates(none, none, none, sphere.AXES)
+        self._at = Coordinates(none, none, none, sphere.AXES, sphere.AXES - 1)
         self._made: Ints | None = None
 
     def of(self, places: ObjectIndex) -> Coordinates:
@@ -98,7 +97,8 @@ class Sphere:
         tree, packed = places.tree, places.packed
         if len(tree.row) > len(self._at.point):
             low, high = (grown(each, len(tree.first)) for each in (self._at.low, self._at.high))
-            self._at = Coordinates(low, high, grown(self._at.point, len(tree.row)), sphere.AXES)
+            point = grown(self._at.point, len(tree.row))
+            self._at = self._at._replace(low=low, high=high, point=point)
         made = np.full_like(packed, -1) if self._made is None else self._made
         for layer in np.flatnonzero((made != packed) & (tree.count > 0)).tolist():
             sphere.mirror(tree, layer, self._at.point, self._at.low, self._at.high)
@@ -141,13 +141,13 @@ class AutoTopKZones(TopKZones):
         if self.form.metric == HAVERSINE:
             return self._sphere.of(self.places)
         tree = self.places.tree
-        return Coordinates(tree.low, tree.high, tree.point, PLANE_AXES)
+        return Coordinates(tree.low, tree.high, tree.point, self.settings.dimensions, Z)
 
     def _search(self, rows: Rows, queries: Queries) -> None:
         self.paces.begin(rows)
         for start in range(0, rows.size, AT_ONCE):
             part = slice(start, start + AT_ONCE)
-            columns = {name: getattr(queries, name)[part] for name in ("x", "y", "k", "lower", "upper")}
+            columns = {name: getattr(queries, name)[part] for name in ("x", "y", "k", "lower", "upper", "z")}
             self._search_some(rows[part], queries._replace(**columns))
 
     def _search_some(self, rows: Rows, queries: Queries) -> None:
@@ -188,7 +188,7 @@ class AutoTopKZones(TopKZones):
         else:
             with ThreadPoolExecutor(threads) as pool:
                 work = np.sum(list(pool.map(search, parts, founds)), axis=0)
-        self.zones.put(rows, queries.x, queries.y, zones)
+        self.zones.put(rows, (queries.x, queries.y, queries.z), zones)
         self.count["nodes_accessed"] += int(work[0])
         self.count["candidates"] += int(work[1])
 

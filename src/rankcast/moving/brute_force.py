@@ -9,19 +9,29 @@ import numpy as np
 from rankcast.structures.distance import CODES, distances
 from rankcast.tables.schema import Bools, Floats, Rows
 
+Place = tuple[float, ...]
+
 
 class Objects(NamedTuple):
-    """All objects at one moment, in the order of their ids: rows, places and attributes (n, d)."""
+    """All objects at one moment, in the order of their ids: rows, places and attributes (n, d).
+
+    In the plane `z` is that of the place: 0.
+    """
 
     row: Rows
     x: Floats
     y: Floats
     attributes: Floats
+    z: Floats
 
 
-def distances_to(objects: Objects, x: float, y: float, metric: str) -> Floats:
-    """The distance of a place to each object."""
-    found: Floats = distances(CODES[metric], float(x), float(y), objects.x, objects.y)
+def distances_to(objects: Objects, place: Place, metric: str) -> Floats:
+    """The distance of a place, (x, y) or (x, y, z), to each object."""
+    x, y, *third = map(float, place)
+    if third:
+        dx, dy, dz = objects.x - x, objects.y - y, objects.z - third[0]
+        return np.sqrt(dx * dx + dy * dy + dz * dz)
+    found: Floats = distances(CODES[metric], x, y, objects.x, objects.y)
     return found
 
 

@@ -23,13 +23,13 @@ from rankcast.moving import scoring
 from rankcast.moving.custom_bounds import CircleSettings, CustomScore, ScoredObjects
 from rankcast.moving.index import KeepTest, descend
 from rankcast.moving.kernels import scores, zone_follow
-from rankcast.moving.kernels.rtree_search import Corner, Queries
+from rankcast.moving.kernels.rtree_search import NO_Z, Corner, Queries
 from rankcast.moving.kernels.scores import STATIC, ScoreForm
 from rankcast.moving.kernels.zone_follow import OUTSIDE, SAME, Flags
 from rankcast.moving.kernels.zone_search import FoundZones
 from rankcast.moving.places import box_of, farthest
 from rankcast.moving.topk_zones import TopKZones
-from rankcast.structures.distance import CODES, HAVERSINE
+from rankcast.structures.distance import HAVERSINE
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 STEPS = 30
@@ -92,9 +92,8 @@ class CustomZoneSearch:
     def _descend(self, keep: KeepTest, *, every: bool = False) -> ScoredObjects:
         """The objects that a test keeps, with their scores."""
         custom = self.custom
-        found = descend(
-            custom.places.tree, custom.metric, self.queries, Corner(STATIC, self.falls), keep, every=every
-        )
+        corner = Corner(custom.places.record.shape[1], self.falls)
+        found = descend(custom.places.tree, custom.metric, self.queries, corner, keep, every=every)
         self.nodes += found.nodes
         self.tried += found.tried
         score = no_nan("score", custom.of(found.row, found.distance))
@@ -205,7 +204,7 @@ class CustomTopKZones(TopKZones):
     @cached_property
     def form(self) -> ScoreForm:
         """Only the metric counts."""
-        return ScoreForm(scores.CUSTOM, CODES[self.settings.metric], 1.0, 1.0, 0.0, scores.LEMMA, 1.0, 1)
+        return ScoreForm(scores.CUSTOM, self.settings.code, 1.0, 1.0, 0.0, scores.LEMMA, 1.0, 1)
 
     @cached_property
     def custom(self) -> CustomScore:
@@ -214,14 +213,14 @@ class CustomTopKZones(TopKZones):
 
     @property
     def _fine(self) -> CircleSettings | None:
-        """How fine rectangles get; None where there are none, on the globe."""
+        """How fine rectangles get; None where there are none, on the globe and in space."""
         settings = self.settings
-        if settings.circle == "lemma" or self.form.metric == HAVERSINE:
+        if settings.circle == "lemma" or self.form.metric in (HAVERSINE, scores.SPACE):
             return None
         return CircleSettings(settings.m, settings.epsilon, settings.rounds)
 
     def _split_weights(self) -> list[float | None]:
-        return [None, None, 0.0, 0.0, *(len(self.over) * [None])]
+        return [None, None, 0.0, 0.0, *((self.settings.space + len(self.over)) * [None])]
 
     def _statics(self, attributes: Floats) -> Floats:
         return np.zeros((attributes.shape[0], 2))
@@ -242,19 +241,22 @@ class CustomTopKZones(TopKZones):
     ) -> tuple[int, int]:
         held, own_k = self.zones.held, wanted[0][rows]
         k = np.where(own_k > 0, own_k, wanted[1])
-        inside = zone_follow.inside(self.form.metric, (held.x, held.y, held.radius), rows, places)
+        circles = (held.x, held.y, held.z, held.radius)
+        inside = zone_follow.inside(self.form.metric, circles, rows, places)
         flags = flags[: rows.size]
         flags[:] = np.where(inside, SAME, OUTSIDE)
         checked = np.flatnonzero(inside & (ordered | (held.count[rows] > k)))
         mine = rows[checked]
         starts = np.concatenate([[0], np.cumsum(held.count[mine])])
-        items, away = self._members(mine, (places[0, checked], places[1, checked]), starts)
+        third = places[2, checked] if self.settings.space else NO_Z
+        items, away = self._members(mine, (places[0, checked], places[1, checked], third), starts)
         scores = self._scores(items, away)
         flags[checked] = zone_follow.settle(
             self.objects.label, held, mine, starts, scores, k[checked], ordered
         )
         same = flags == SAME
-        self.subscriptions["x"][rows[same]], self.subscriptions["y"][rows[same]] = places[:, same]
+        for name, values in zip("xyz", places[:, same], strict=False):
+            self.subscriptions[name][rows[same]] = values
         return rows.size - int(np.count_nonzero(same)), int(starts[-1])
 
     def _search(self, rows: Rows, queries: Queries) -> None:
@@ -267,9 +269,10 @@ class CustomTopKZones(TopKZones):
                 k=queries.k[part],
                 lower=queries.lower[part],
                 upper=queries.upper[part],
+                z=queries.z[part],
             )
             search = CustomZoneSearch(self.custom, some, self.settings.m, falls, self._fine)
-            self.zones.put(rows[part], some.x, some.y, search.zones())
+            self.zones.put(rows[part], (some.x, some.y, some.z), search.zones())
             self.count["nodes_accessed"] += search.nodes
             self.count["candidates"] += search.tried
 
@@ -296,8 +299,9 @@ class CustomTopKZones(TopKZones):
         """Pairs of an object, by its place, and a zone in which it may come before one of the best."""
         custom, attributes = self.custom, self.objects["attributes"][objects]
         none = np.empty((objects.size, 0))
-        place = np.ascontiguousarray(self.places.record[objects, :2].T)
-        queries = Queries(place[0], place[1], np.empty(0, np.int64), none, none, filtered=False)
+        record = self.places.record[objects]
+        x, y, z = (record[:, at].copy() for at in (0, 1, scores.Z if self.settings.space else 0))
+        queries = Queries(x, y, np.empty(0, np.int64), none, none, filtered=False, z=z)
 
         def reaches(of: Ints, values: Floats, away: Floats) -> Bools:
             least = custom(attributes[of], custom.nearer(away, values[:, 0]))
@@ -315,15 +319,17 @@ class CustomTopKZones(TopKZones):
         if fine is None or not checked.size:
             return breaks
         mine, query = np.unique(zone[checked], return_inverse=True)
-        place, radius = (held.x[mine], held.y[mine]), held.radius[mine]
+        place, radius = (held.x[mine], held.y[mine], held.z[mine]), held.radius[mine]
         order = np.argsort(query, kind="stable")
         checked, none = checked[order], np.empty(checked.size)
         rivals = ScoredObjects(query[order], objects[checked], none, none)
-        circle = self.custom.circles(place, self._best_at(mine, place), rivals, radius, fine._replace(m=1))
+        circle = self.custom.circles(
+            place[:2], self._best_at(mine, place), rivals, radius, fine._replace(m=1)
+        )
         breaks[checked] = circle < radius[rivals.query]
         return breaks
 
-    def _best_at(self, zones: Rows, place: tuple[Floats, Floats]) -> ScoredObjects:
+    def _best_at(self, zones: Rows, place: tuple[Floats, Floats, Floats]) -> ScoredObjects:
         """The best of the members of zones at the centres of these."""
         size = self.zones.held.count[zones]
         starts = np.concatenate([[0], np.cumsum(size)])
@@ -335,11 +341,15 @@ class CustomTopKZones(TopKZones):
     # Whether scores are finite
 
     def finite_from(self, x: Floats, y: Floats) -> bool:
-        """Whether, for certain, all objects have finite scores from places."""
+        """Whether, for certain, all objects have finite scores from places; in space that is not known."""
+        if self.settings.space:
+            return False
         return not len(self.places) or not x.size or self._finite(self.places.bounds(), box_of(x, y))
 
     def finite_to(self, x: Floats, y: Floats, attributes: Floats) -> bool:
-        """Whether, for certain, objects have finite scores from all queries."""
+        """Whether, for certain, objects have finite scores from all queries; in space that is not known."""
+        if self.settings.space:
+            return False
         held, used = self.subscriptions, self.subscriptions.used
         if not x.size or not len(held):
             return True

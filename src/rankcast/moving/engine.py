@@ -21,18 +21,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.core import locking
 from rankcast.core.engine import ID, Engine, Part
-from rankcast.core.list_engine import ListEngine
-from rankcast.core.spec import SUBSCRIPTIONS, Answer, Input, Reading, Spec
+from rankcast.core.spec import SUBSCRIPTIONS, Answer, Input, Spec
 from rankcast.errors import InputError, shown
-from rankcast.moving import zone_tables
-from rankcast.moving.brute_force import Objects, distances_to
+from rankcast.moving import hours, zone_tables
+from rankcast.moving.brute_force import Objects, Place, distances_to
+from rankcast.moving.hours import ObjectSlots
 from rankcast.moving.index import SafeZones
 from rankcast.moving.kernels.zone_follow import ASCENDING, first_unknown, last_of_each, rows_in_order
+from rankcast.moving.object_engine import UNCHANGED, ObjectEngine
 from rankcast.moving.places import (
+    AXES,
     METRICS,
-    PLACE,
     QuerySlots,
     Reach,
     check_globe,
@@ -42,24 +42,22 @@ from rankcast.moving.places import (
     unscored,
 )
 from rankcast.moving.undo import Step, Undo, release, restore_columns
-from rankcast.structures import hashing, integrity
-from rankcast.structures.ids import Slots, keys_of, select, show
-from rankcast.tables import boxes, deltas, read, schema
+from rankcast.structures import integrity
+from rankcast.structures.ids import Slots, show
+from rankcast.tables import boxes, deltas, schema
 from rankcast.tables.boxes import Boxes
 from rankcast.tables.deltas import Changes, Lists
 from rankcast.tables.schema import Batch, Bools, Column, Floats, Form, Ids, Rows
 
 ORDER_CHECK = 64  # events; from this many on it pays to see first whether they come in order
-UNCHANGED = deltas.no_changes()
-OBJECT_COLUMNS = ("x", "y", "attributes")
 
 
-def attribute_names(over: str | Sequence[str]) -> list[str]:
+def attribute_names(over: str | Sequence[str], dimensions: int = 2) -> list[str]:
     """The setting `over`: attributes of objects, or none."""
-    return schema.attributes("over", over, least=0, reserved=("id", "x", "y"))
+    return schema.attributes("over", over, least=0, reserved=("id", *AXES[:dimensions]))
 
 
-class MovingEngine(ListEngine):
+class MovingEngine(ObjectEngine):
     """Moving queries over objects, by scan or with safe zones.
 
     Subscriptions are in `_slots`, objects in `_objects`; `_zones` is None for the scan.
@@ -67,18 +65,18 @@ class MovingEngine(ListEngine):
 
     spec = Spec(
         (
-            Input("objects", ("upsert", "remove"), False, "item", early=True),
+            Input("objects", ("upsert", "remove", "advance"), False, "item", early=True),
             SUBSCRIPTIONS,
             Input("events", ("publish",), True, "subscription", ids_of="subscriptions"),
         ),
         Answer("deltas", "item", "objects"),
     )
-    calls = (*Engine.calls, "upsert", "remove")
+    calls = (*Engine.calls, "upsert", "remove", "advance")
     counters: ClassVar[tuple[str, ...]] = ("recomputed", "nodes_accessed")
     methods: ClassVar[tuple[str, ...]] = ("scan",)
     variants: ClassVar[tuple[dict[str, Any], ...]] = ({"method": "scan"},)
     scores_move = True
-    _amendable: ClassVar[tuple[str, ...]] = ("x", "y", "k", "lower", "upper")
+    _amendable: ClassVar[tuple[str, ...]] = ("k", "lower", "upper")
 
     def __init__(
         self,
@@ -87,6 +85,7 @@ class MovingEngine(ListEngine):
         over: list[str],
         metric: str,
         method: str,
+        dimensions: int = 2,
         extra: str,
         tuning: Mapping[str, Any] | None,
     ) -> None:
@@ -95,52 +94,29 @@ class MovingEngine(ListEngine):
         self._method = schema.one_of("method", method, self.methods)
         shared = {"over": self._over, "metric": self._metric, "method": self._method}
         super().__init__({**shared, **configuration}, extra=extra, tuning=tuning)
-        self._event_form = Form([ID, *PLACE])
-        self._object_form = Form([ID, *PLACE, *map(Column, self._over)])
-        place = {"x": np.float64, "y": np.float64}
-        self._slots: Slots = QuerySlots(len(self._over), takes_k=self.takes_k)
-        self._objects = Slots({**place, "attributes": (np.float64, len(self._over))}, ordered=True)
+        self._axes = AXES[:dimensions]
+        place = [ID, *map(Column, self._axes)]
+        self._event_form = Form(place)
+        self._object_form = Form([*place, *map(Column, self._over), *hours.columns(self._over)])
+        self._slots: Slots = QuerySlots(len(self._over), self._axes, takes_k=self.takes_k)
+        self._objects = ObjectSlots(len(self._over), self._axes)
         self._zones: SafeZones | None = None
         self._undo = Undo(self._count, self._turn_step)
         self._empty: tuple[Any, pa.Table] | None = None  # the answer without rows, by the kinds of ids
-
-    @locking.inside
-    def reads(self, call: str) -> Reading:
-        """The columns that a call takes with these settings, and how errors name its rows."""
-        return Reading(self._object_form, "objects") if call == "upsert" else super().reads(call)
 
     @cached_property
     def _reach(self) -> Reach:
         """Which places and objects are accepted."""
         return reach_of(self._configuration)
 
-    def objects(self) -> pa.Table:
-        """The live objects: `id`, `x`, `y` and the attributes of `over`."""
-        rows = self._objects.live()
-        attributes = self._objects["attributes"][rows]
-        columns = {name: pa.array(attributes[:, place]) for place, name in enumerate(self._over)}
-        place = {name: pa.array(self._objects[name][rows]) for name in ("x", "y")}
-        return pa.table({"id": self._objects.take(rows), **place, **columns})
-
     # What a subclass defines
-
-    @abstractmethod
-    def _scores(self, x: float, y: float, objects: Objects) -> Floats:
-        """The scores of objects from a place."""
 
     @abstractmethod
     def _result(self, row: int, objects: Objects) -> tuple[Rows, Floats]:
         """The result of a subscription: places among all objects, best first, and their scores."""
 
-    def _check_attributes(self, attributes: Floats) -> None:
-        """Refuse attributes (n, d) of objects for which the score is nowhere defined."""
-
     def _all_scored(self, x: Floats, y: Floats) -> bool:
         """Whether bounds prove that all objects have finite scores from these places; False: not known."""
-        return False
-
-    def _scored_from_all(self, x: Floats, y: Floats, attributes: Floats) -> bool:
-        """Whether bounds prove that these objects have finite scores from all queries; False: not known."""
         return False
 
     def _note_zones(self, rows: Rows) -> None:
@@ -197,17 +173,19 @@ class MovingEngine(ListEngine):
 
     def _parts(self) -> dict[str, Part]:
         parts: dict[str, Part] = {"subscription": self._slots, "object": self._objects}
+        parts["hours"] = self._objects.hours
         return {**parts, **(self._zones.parts() if self._zones else {})}
 
     def _check_restored(self) -> None:
         for slots, name in ((self._slots, "subscription"), (self._objects, "object")):
             live = slots._live()
-            x, y = slots["x"][live], slots["y"][live]
-            integrity.finite(x, f"{name}.x")
-            integrity.finite(y, f"{name}.y")
+            places = np.array([slots[axis][live] for axis in self._axes])
+            for axis, values in zip(self._axes, places, strict=True):
+                integrity.finite(values, f"{name}.{axis}")
             if self._metric == "haversine":
-                check_globe(x, y, name)
-            self._reach.check_places(np.array([x, y]), name)
+                check_globe(places[0], places[1], name)
+            self._reach.check_places(places, name)
+        self._objects.hours.check_restored(self._objects["sequence"] >= 0)
         attributes = self._objects["attributes"][live]
         integrity.finite(attributes, "object.attributes")
         self._check_attributes(attributes)
@@ -219,13 +197,13 @@ class MovingEngine(ListEngine):
             self._zones.check_restored()
 
     def _columns(self) -> list[Column]:
-        return [*PLACE, *boxes.columns(self._over)]
+        return [*map(Column, self._axes), *boxes.columns(self._over)]
 
     def _slot_values(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
         held = None if rows is None else Boxes(self._slots["lower"][rows], self._slots["upper"][rows])
         filters = boxes.read(batch, self._over, held, where="subscriptions")
-        place = {name: batch[name] if name in batch else self._slots[name][rows] for name in ("x", "y")}
-        self._check_places(np.array([place["x"], place["y"]]), "subscriptions")
+        place = {name: batch[name] if name in batch else self._slots[name][rows] for name in self._axes}
+        self._check_places(np.array(list(place.values())), "subscriptions")
         return {**place, "lower": filters.lo, "upper": filters.hi}
 
     def _entered(self, rows: Rows) -> None:
@@ -235,7 +213,7 @@ class MovingEngine(ListEngine):
 
     def _amending(self, rows: Rows) -> None:
         if self._undo.noting:
-            self._undo.note(restore_columns(self._slots, self._amendable, rows))
+            self._undo.note(restore_columns(self._slots, (*self._axes, *self._amendable), rows))
         self._note_zones(rows)
 
     def _amended(self, rows: Rows) -> None:
@@ -265,7 +243,7 @@ class MovingEngine(ListEngine):
     def _publish(self, rows: Any) -> Changes:
         batch = self._read(rows, self._event_form, "events")
         row, ascending = self._known(batch.ids)
-        places = places_of(batch)
+        places = places_of(batch, self._axes)
         self._check_places(places, "events")
         with self._undo:
             self._begin()
@@ -276,13 +254,13 @@ class MovingEngine(ListEngine):
             return self._move(row, places)
 
     def _move(self, rows: Rows, places: Floats) -> Changes:
-        """Bring queries, each once, to new places (2, n)."""
+        """Bring queries, each once, to new places (2 or 3, n)."""
         if self._undo.noting:
-            self._undo.note(restore_columns(self._slots, ("x", "y"), rows))
+            self._undo.note(restore_columns(self._slots, self._axes, rows))
             self._note_zones(rows)
         if not self._zones:
             before = self._lists(rows)
-            self._write(rows, dict(zip(("x", "y"), places, strict=True)))
+            self._write(rows, dict(zip(self._axes, places, strict=True)))
             self._count_recomputed(rows.size)
             return deltas.difference(before, self._lists(rows), self._slots.place, updates=False)
         changed, before = self._zones.follow(rows, places)
@@ -313,163 +291,23 @@ class MovingEngine(ListEngine):
         return row, first == ASCENDING
 
     def _check_places(self, places: Floats, where: str) -> None:
-        """Refuse places (2, n) of queries that are too far, or from which an object has no finite score."""
+        """Refuse places (2 or 3, n) of queries that are too far, or from where an object has no score."""
         if self._metric == "haversine":
             check_globe(places[0], places[1], where)
         self._reach.check_places(places, where)
-        if self._reach.certain or self._all_scored(*places):
+        if self._reach.certain or (not self._objects.hours.opens.size and self._all_scored(*places[:2])):
             return
-        objects = self._all_objects()
-        for row, (x, y) in enumerate(places.T):
-            odd = np.flatnonzero(~np.isfinite(self._scores(x, y, objects)))
+        objects = self._all_objects(closed=True)  # one that opens must have scores
+        for row, place in enumerate(places.T):
+            odd = np.flatnonzero(~np.isfinite(self._scores(tuple(place), objects)))
             if odd.size:
                 item = self._objects.take(objects.row[odd[:1]])[0].as_py()
                 raise unscored(f"object {shown(item)} from here", where, row)
 
-    # Objects
-
-    def upsert(self, rows: Any) -> pa.Table:
-        """Insert objects, or replace existing ones; returns the changes of results.
-
-        Rows need `id`, `x`, `y` and every attribute. Of rows with the same id the last one counts.
-        """
-        return self._answer(self._upsert(rows))
-
-    def remove(self, ids: Any) -> pa.Table:
-        """Remove objects; returns the changes of results."""
-        return self._answer(self._remove(ids))
-
-    def _upsert(self, rows: Any) -> Changes:
-        batch = self._read(rows, self._object_form, "objects")
-        row = self._objects.find(batch.ids, where="objects")
-        attributes = np.empty((batch.size, len(self._over)))
-        for place, name in enumerate(self._over):
-            attributes[:, place] = batch[name]
-        self._check_objects(batch.ids, batch["x"], batch["y"], attributes)
-        ids, given = batch.ids, Objects(row, batch["x"], batch["y"], attributes)
-        if batch.size > 1:
-            number, first = hashing.distinct(keys_of(ids))
-            last = np.empty(first.size, np.int64)
-            last[number] = np.arange(batch.size)
-            given = Objects._make(column[last] for column in given)
-            ids = select(ids, first)
-        with self._undo:
-            self._begin()
-            return self._store(ids, given)
-
-    def _remove(self, ids: Any) -> Changes:
-        gone = self._objects.require(self._ids(ids), where="ids")
-        with self._undo:
-            self._begin()
-            return self._forget(gone)
-
-    def _store(self, ids: Ids, given: Objects) -> Changes:
-        """Store objects, each once; a row of -1 is new."""
-        zones = self._zones
-        if not zones:
-            live = self._slots.live()
-            before_scan = self._lists(live)
-            self._write_objects(ids, given)
-            return self._changed(live, before_scan)
-        other = np.flatnonzero(self._differs(given))
-        if not other.size:
-            return UNCHANGED
-        given = Objects._make(column[other] for column in given)
-        listing = zones.listing(given.row[given.row >= 0])
-        before = [zones.lists(listing)]
-        self._undo.note(lambda: zones.put(given.row[given.row >= 0]))
-        row = self._write_objects(select(ids, other), given)
-        self._undo.note(lambda: zones.drop(row[given.row < 0]))
-        zones.put(row)
-        broken = zones.broken(row, listing)
-        before.append(zones.lists(broken))
-        self._note_zones(np.concatenate([listing, broken]))
-        zones.admit(row, listing, broken)
-        return self._renewed(zones, np.concatenate([listing, broken]), before)
-
-    def _write_objects(self, ids: Ids, given: Objects) -> Rows:
-        """Give rows to new objects and write all of them; returns their rows."""
-        row, new = given.row.copy(), given.row < 0
-        if self._undo.noting:
-            self._undo.note(restore_columns(self._objects, OBJECT_COLUMNS, given.row[~new]))
-        row[new] = self._objects.add(select(ids, np.flatnonzero(new)))
-        for name, values in (("x", given.x), ("y", given.y), ("attributes", given.attributes)):
-            self._objects[name][row] = values
-        self._undo.note(lambda: release(self._objects, row[new]))
-        return row
-
-    def _forget(self, gone: Rows) -> Changes:
-        """Remove objects."""
-        zones = self._zones
-        if not zones:
-            return self._forget_by_scan(gone)
-        listing = zones.listing(gone)
-        before = zones.lists(listing)
-        self._note_zones(listing)
-        self._undo.note(lambda: zones.put(gone))
-        zones.drop(gone)
-        zones.renew(listing)
-        changes = self._renewed(zones, listing, [before])
-        self._objects.release(gone)
-        return changes
-
-    def _forget_by_scan(self, gone: Rows) -> Changes:
-        """Remove objects where every result is computed from all of them."""
-        live = self._slots.live()
-        before = self._lists(live)
-        if self._undo.noting:
-            ids = read.read_ids(self._objects.take(gone), where="ids")
-            held = Objects(np.full_like(gone, -1), *(self._objects[name][gone] for name in OBJECT_COLUMNS))
-            self._undo.note(lambda: self._come_back(ids, held))
-        self._objects.release(gone)
-        return self._changed(live, before)
-
-    def _come_back(self, ids: Ids, held: Objects) -> None:
-        """Store objects again that were released."""
-        self._write_objects(ids, held)
-
-    def _changed(self, live: Rows, before: Lists) -> Changes:
-        """The changes of results after objects changed; these include new scores."""
-        self._count_recomputed(live.size)
-        return deltas.difference(before, self._lists(live), self._slots.place)
-
-    def _renewed(self, zones: SafeZones, rows: Rows, before: list[Lists]) -> Changes:
-        """The changes of results of subscriptions that got new zones."""
-        if not rows.size:
-            return UNCHANGED
-        joined = Lists._make(np.concatenate(columns) for columns in zip(*before, strict=True))
-        return deltas.difference(joined, zones.lists(rows), self._slots["sequence"])
-
-    def _differs(self, given: Objects) -> Bools:
-        """Which objects are new, or differ from what is stored."""
-        held, row = self._objects, given.row
-        same = (held["x"][row] == given.x) & (held["y"][row] == given.y)
-        same &= (held["attributes"][row] == given.attributes).all(axis=1)
-        differs: Bools = ~same | (row < 0)
-        return differs
-
-    def _check_objects(self, ids: Ids, x: Floats, y: Floats, attributes: Floats) -> None:
-        """Refuse objects that are too far, or have no finite score from where a query is or may be."""
-        if self._metric == "haversine":
-            check_globe(x, y, "objects")
-        self._reach.check_places(np.array([x, y]), "objects")
-        self._check_attributes(attributes)
-        self._reach.check_scores(ids, attributes)
-        if self._reach.certain or self._scored_from_all(x, y, attributes):
-            return
-        objects = Objects(np.arange(x.size, dtype=np.int32), x.copy(), y.copy(), attributes)
-        for subscription in self._slots.live():
-            odd = np.flatnonzero(~np.isfinite(self._scores(*self._place(subscription), objects)))
-            if odd.size:
-                query = self._slots.take([subscription])[0].as_py()
-                raise unscored(
-                    f"object {show(ids, odd[0])} from subscription {shown(query)}", "objects", odd[0]
-                )
-
     # Helpers
 
-    def _place(self, row: int) -> tuple[float, float]:
-        return float(self._slots["x"][row]), float(self._slots["y"][row])
+    def _place(self, row: int) -> Place:
+        return tuple(float(self._slots[name][row]) for name in self._axes)
 
     def _passes(self, row: int, attributes: Floats) -> Bools:
         """Which attributes (n, d) pass the filter of a subscription."""
@@ -477,25 +315,20 @@ class MovingEngine(ListEngine):
         passes: Bools = ((lower <= attributes) & (attributes <= upper)).all(axis=1)
         return passes
 
-    def _all_objects(self) -> Objects:
-        """The live objects by id, so that a custom score always sees the same order."""
-        live = np.flatnonzero(self._objects["sequence"][: self._objects.used] >= 0).astype(np.int32)
-        live = live[np.argsort(self._objects.label[live])]
-        return Objects(live, *(self._objects[name][live] for name in ("x", "y", "attributes")))
-
-    def _distances(self, x: float, y: float, objects: Objects) -> Floats:
-        return distances_to(objects, x, y, self._metric)
+    def _distances(self, place: Place, objects: Objects) -> Floats:
+        return distances_to(objects, place, self._metric)
 
     def _circles(
-        self, rows: Rows, centre: tuple[Floats, Floats], radius: Floats, members: Sequence[Rows]
+        self, rows: Rows, centre: Sequence[Floats], radius: Floats, members: Sequence[Rows]
     ) -> pa.Table:
-        """Zones as a table: circles with members."""
+        """Zones as a table: circles, in space spheres, with members."""
         listed = zone_tables.listed(members, self._objects)
-        return zone_tables.circles(self._slots.take(rows), centre, radius, listed)
+        place = dict(zip(self._axes, centre, strict=False))
+        return zone_tables.circles(self._slots.take(rows), place, radius, listed)
 
     def _points(self, rows: Rows, members: Sequence[Rows]) -> pa.Table:
         """Zones of radius 0: nothing is known beyond the place itself."""
-        place = self._slots["x"][rows], self._slots["y"][rows]
+        place = [self._slots[name][rows] for name in self._axes]
         return self._circles(rows, place, np.zeros(rows.size), members)
 
     def _count_recomputed(self, size: int) -> None:

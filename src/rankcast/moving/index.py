@@ -285,13 +285,13 @@ class ObjectIndex:
 
 
 class TopKObjects(ObjectIndex):
-    """Objects with a record (x, y, s, p; see `rankcast.moving.kernels.scores`), then attributes in the tree.
+    """Objects with a record (x, y, s, p, z; see `rankcast.moving.kernels.scores`), then attributes.
 
     Beside what `Places` has, `zones` finds the safe zones of queries.
     """
 
-    def __init__(self, weights: list[float | None]) -> None:
-        super().__init__(weights, STATIC)
+    def __init__(self, weights: list[float | None], record: int = STATIC) -> None:
+        super().__init__(weights, record)
         self._held_rooms: list[SearchBuffers] = []
 
     def zones(

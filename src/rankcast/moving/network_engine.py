@@ -23,7 +23,7 @@ from rankcast.core.engine import Command, Part, Refused
 from rankcast.core.spec import Reading, Setting
 from rankcast.errors import InputError
 from rankcast.moving import zone_tables
-from rankcast.moving.brute_force import Objects
+from rankcast.moving.brute_force import Objects, Place
 from rankcast.moving.engine import MovingEngine
 from rankcast.moving.network import SavedGraph, network_of
 from rankcast.moving.network_zones import NetworkZones
@@ -55,6 +55,7 @@ class RoadEngine(MovingEngine):
         metric: str,
         graph: Any,
         method: str,
+        dimensions: int = 2,
         extra: str,
         tuning: Mapping[str, Any] | None,
     ) -> None:
@@ -62,7 +63,15 @@ class RoadEngine(MovingEngine):
         if self._network is not None:
             named = str(graph) if isinstance(graph, SavedGraph) else self._network.graph.digest()
             configuration = {**configuration, "graph": named}
-        super().__init__(configuration, over=over, metric=metric, method=method, extra=extra, tuning=tuning)
+        super().__init__(
+            configuration,
+            over=over,
+            metric=metric,
+            method=method,
+            dimensions=dimensions,
+            extra=extra,
+            tuning=tuning,
+        )
 
     @classmethod
     def _configured(cls, configuration: dict[str, Any], **given: Any) -> Self:
@@ -87,10 +96,10 @@ class RoadEngine(MovingEngine):
     def _parts(self) -> dict[str, Part]:
         return super()._parts() if self._network is None else {"road": self._network, **super()._parts()}
 
-    def _distances(self, x: float, y: float, objects: Objects) -> Floats:
+    def _distances(self, place: Place, objects: Objects) -> Floats:
         if self._network is None:
-            return super()._distances(x, y, objects)
-        return self._network.distances(x, y, objects)
+            return super()._distances(place, objects)
+        return self._network.distances(place[0], place[1], objects)
 
     def _note_zones(self, rows: Rows) -> None:
         if self._undo.noting and isinstance(self._zones, NetworkZones):
@@ -124,8 +133,9 @@ class RoadEngine(MovingEngine):
     def upsert(self, rows: Any, *, zones: bool = False) -> Any:
         """Insert objects, or replace those that are there; returns the changes of results.
 
-        Rows need `id`, `x`, `y` and every attribute. Of rows with the same id the last one holds. With
-        `zones` a pair, the second of which are the zones that changed: see `publish`.
+        Rows need `id`, `x`, `y` and every attribute, and may have `opens`, `closes` and `time`: see
+        `advance`. Of rows with the same id the last one holds. With `zones` a pair, the second of which are
+        the zones that changed: see `publish`.
         """
         if zones:
             return self._with_zones("upsert", rows)
@@ -136,6 +146,20 @@ class RoadEngine(MovingEngine):
         if zones:
             return self._with_zones("remove", ids)
         return self._with_news("remove", ids) if self._news() else super().remove(ids)
+
+    def advance(self, time: Any, *, zones: bool = False) -> Any:
+        """Move the clock; objects open and close. Returns the changes of results.
+
+        An object takes part while `opens <= clock < closes`; a null is no bound. A time that is past does
+        nothing. A column `time` of objects moves the clock too; before the first time it is earlier than all.
+
+        Args:
+            time: a `datetime`, or a table with a column `time`, whose latest counts.
+            zones: whether to return a pair, as `upsert` does.
+        """
+        if zones:
+            return self._with_zones("advance", time)
+        return self._with_news("advance", time) if self._news() else super().advance(time)
 
     def apply(
         self, commands: Iterable[Command | tuple[str, Any]], *, refused: Refused | None = None
@@ -228,11 +252,12 @@ class RoadEngine(MovingEngine):
         """Safe zones of all subscriptions, or of some, by order of registration.
 
         Of `MovingTopK` circles, `subscription, x, y, radius, members`: inside, the result is among the
-        members. Of `MovingSkyline` in the euclidean plane `subscription, geometry`, a WKB polygon, holes and
-        all, strictly inside which the result is the same (a WKB point, if it is that alone); in other
-        metrics circles with members. On roads `subscription, geometry, members`: the edge that it is on as a
-        WKB line. With `attributes` also `members`, everywhere, and `attributes`: the `x`, `y` and attributes
-        of each member, from which a client can rank them by itself.
+        members; of three dimensions spheres, with `z`. Of `MovingSkyline` in the euclidean plane
+        `subscription, geometry`, a WKB polygon, holes and all, strictly inside which the result is the same
+        (a WKB point, if it is that alone); in other metrics circles with members. On roads `subscription,
+        geometry, members`: the edge that it is on as a WKB line. With `attributes` also `members`,
+        everywhere, and `attributes`: the `x`, `y` and attributes of each member, from which a client can rank
+        them by itself.
         """
         slots = self._slots
         rows = slots.live() if ids is None else self._in_order(slots.require(self._ids(ids), where="ids"))
@@ -243,7 +268,9 @@ class RoadEngine(MovingEngine):
         table, members = self._zone_table(rows), self._zone_members(rows)
         if "members" not in table.column_names:
             table = table.append_column("members", zone_tables.listed(members, self._objects))
-        return table.append_column("attributes", zone_tables.described(members, self._objects, self._over))
+        return table.append_column(
+            "attributes", zone_tables.described(members, self._objects, self._axes, self._over)
+        )
 
     def _with_zones(self, call: str, rows: Any) -> tuple[pa.Table, pa.Table]:
         """A call, and the zones that are other ones after it."""

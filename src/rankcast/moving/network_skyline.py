@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from rankcast.moving.hours import ObjectSlots
 from rankcast.moving.kernels import network_search
 from rankcast.moving.kernels.network_search import FAR
 from rankcast.moving.network import Network
@@ -25,7 +26,13 @@ class NetworkSkyline(NetworkZones):
     """Zones for the objects that no other dominates."""
 
     def __init__(
-        self, network: Network, subscriptions: Slots, objects: Slots, count: dict[str, int], *, sign: Floats
+        self,
+        network: Network,
+        subscriptions: Slots,
+        objects: ObjectSlots,
+        count: dict[str, int],
+        *,
+        sign: Floats,
     ) -> None:
         super().__init__(network, subscriptions, objects, count)
         self._sign = sign
@@ -34,9 +41,7 @@ class NetworkSkyline(NetworkZones):
         limit, wanted = FAR, FIRST
         lower, upper = self.subscriptions["lower"][row], self.subscriptions["upper"][row]
         attributes = self.objects["attributes"]
-        passing = (self.objects["sequence"] >= 0) & ((lower <= attributes) & (attributes <= upper)).all(
-            axis=1
-        )
+        passing = self.objects.present & ((lower <= attributes) & (attributes <= upper)).all(axis=1)
         while True:
             around = self._around(edge, limit, wanted)
             around = around.those(passing[around.item])

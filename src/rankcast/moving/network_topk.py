@@ -16,6 +16,7 @@ import numpy as np
 
 from rankcast.core.engine import no_nan
 from rankcast.moving import scoring
+from rankcast.moving.hours import ObjectSlots
 from rankcast.moving.kernels import network_search
 from rankcast.moving.kernels.network_search import FAR
 from rankcast.moving.network import Network, offsets
@@ -39,7 +40,7 @@ class NetworkTopK(NetworkZones):
         self,
         network: Network,
         subscriptions: Slots,
-        objects: Slots,
+        objects: ObjectSlots,
         count: dict[str, int],
         *,
         score: scoring.Score,
@@ -222,7 +223,7 @@ class NetworkTopK(NetworkZones):
         """At most the score of any object beyond a radius that passes the filter."""
         if radius < 0:
             return -np.inf
-        live = self.objects["sequence"] >= 0
+        live = self.objects.present
         attributes = self.objects["attributes"][: live.size][live]
         lower, upper = self.subscriptions["lower"][row], self.subscriptions["upper"][row]
         rising = np.maximum(attributes.min(axis=0), lower)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.core.engine import Part
+from rankcast.moving.hours import ObjectSlots
 from rankcast.moving.kernels import network_search
 from rankcast.moving.kernels.network_search import FAR, Search
 from rankcast.moving.network import Network, offsets
@@ -83,7 +84,9 @@ class NetworkZones(ABC):
     - Snapshots: `state`, `restore`, `check_restored`.
     """
 
-    def __init__(self, network: Network, subscriptions: Slots, objects: Slots, count: dict[str, int]) -> None:
+    def __init__(
+        self, network: Network, subscriptions: Slots, objects: ObjectSlots, count: dict[str, int]
+    ) -> None:
         self.network = network
         self.subscriptions = subscriptions
         self.objects = objects
@@ -406,7 +409,7 @@ class NetworkZones(ABC):
     def check_restored(self) -> None:
         """Refuse zones from a snapshot that are not those of objects and subscriptions."""
         live = self.subscriptions["sequence"] >= 0
-        there = self.objects["sequence"] >= 0
+        there = self.objects.present
         rows = self._rows()
         integrity.need(np.array_equal(rows, np.flatnonzero(live)), "edge", "is not of the subscriptions")
         integrity.within(self.edge, -1, self.network.length.size, "edge")

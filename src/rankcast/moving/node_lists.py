@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankcast.moving import scoring
+from rankcast.moving.hours import ObjectSlots
 from rankcast.moving.kernels import network_lists
 from rankcast.moving.kernels.network_lists import NodeLists
 from rankcast.moving.kernels.scores import ScoreForm
@@ -21,7 +22,6 @@ from rankcast.moving.network import Network
 from rankcast.moving.road_objects import RoadObjects
 from rankcast.moving.topk_zones import SCORE_KINDS
 from rankcast.structures.arrays import grown
-from rankcast.structures.ids import Slots
 from rankcast.tables.schema import Floats, Ints, Rows
 
 WIDEST = 128  # places in a list
@@ -40,7 +40,7 @@ class NodeBest:
     """
 
     def __init__(
-        self, network: Network, objects: Slots, on_roads: RoadObjects, score: scoring.Score, k: int
+        self, network: Network, objects: ObjectSlots, on_roads: RoadObjects, score: scoring.Score, k: int
     ) -> None:
         self._network, self._objects, self._on_roads = network, objects, on_roads
         self._attributes = objects["attributes"].shape[1]
@@ -180,7 +180,7 @@ class NodeBest:
         """Have the static parts of all objects, also of those that came by a snapshot."""
         if not self._placed:
             self._placed = True
-            self._take_statics(np.flatnonzero(self._objects["sequence"] >= 0).astype(np.int32))
+            self._take_statics(np.flatnonzero(self._objects.present).astype(np.int32))
 
     def _take_statics(self, objects: Rows) -> None:
         """Note the static parts of objects that are in the slots."""

@@ -25,10 +25,10 @@ from rankcast.moving.kernels.zone_follow import first_beyond
 from rankcast.moving.scoring import Score
 from rankcast.structures.distance import HALF_CIRCUMFERENCE, HAVERSINE
 from rankcast.structures.ids import Slots, show
-from rankcast.tables.schema import Batch, Column, Floats, Ids
+from rankcast.tables.schema import Batch, Floats, Ids
 
 Kind = TypeVar("Kind", bound=np.generic)
-PLACE = [Column("x"), Column("y")]
+AXES = ("x", "y", "z")
 METRICS = ("euclidean", "manhattan", "haversine", "network")
 _EXPONENTS = range(150, -1, -1)  # of 10, for the reach; the square of such a distance is finite
 _LARGEST_SCORE = 1e150  # of an object with attributes of 1 at the farthest: larger attributes have the rest
@@ -41,12 +41,13 @@ def fixed(array: NDArray[Kind]) -> NDArray[Kind]:
     return found
 
 
-def places_of(batch: Batch) -> Floats:
-    """The places (2, n) of a batch that has no numbers but x and y, in an array that may be written."""
+def places_of(batch: Batch, axes: tuple[str, ...]) -> Floats:
+    """The places (2 or 3, n) of a batch that has no other numbers, in an array that may be written."""
     numbers = batch.numbers
-    if numbers is not None and len(numbers) == 2 and numbers.flags.c_contiguous and numbers.flags.writeable:
+    alone = numbers is not None and len(numbers) == len(axes)
+    if alone and numbers is not None and numbers.flags.c_contiguous and numbers.flags.writeable:
         return numbers
-    return np.array([batch["x"], batch["y"]])
+    return np.array([batch[name] for name in axes])
 
 
 def check_globe(x: Floats, y: Floats, where: str) -> None:
@@ -101,13 +102,13 @@ class Reach:
     certain: bool
 
     def check_places(self, places: Floats, where: str) -> None:
-        """Refuse places (2, n) that are too far from 0."""
+        """Refuse places (2 or 3, n) that are too far from 0."""
         far = first_beyond(places, self.reach)
         if far >= 0:
             line, row = divmod(far, places.shape[1])
             expected = f"a number within {self.reach:g} of 0"
             told = f"is {places[line, row]:g}"
-            raise InputError(told, where=where, column="xy"[line], row=row, expected=expected)
+            raise InputError(told, where=where, column=AXES[line], row=row, expected=expected)
 
     def check_scores(self, ids: Ids, attributes: Floats) -> None:
         """Refuse objects that have no finite score at both ends of distance."""
@@ -140,8 +141,8 @@ def reach_of(settings: Mapping[str, Any]) -> Reach:
 class QuerySlots(Slots):
     """Subscriptions with a place, a filter on attributes, and a k where there is one."""
 
-    def __init__(self, attributes: int, *, takes_k: bool) -> None:
-        place, filter_ = {"x": np.float64, "y": np.float64}, (np.float64, attributes)
+    def __init__(self, attributes: int, axes: tuple[str, ...], *, takes_k: bool) -> None:
+        place, filter_ = dict.fromkeys(axes, np.float64), (np.float64, attributes)
         size = {"k": np.int64} if takes_k else {}
         super().__init__({**place, **size, "lower": filter_, "upper": filter_})
         self._attributes = attributes

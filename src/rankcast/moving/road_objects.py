@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankcast.moving.hours import ObjectSlots
 from rankcast.moving.kernels.network_search import OnEdges
 from rankcast.moving.network import Network, offsets
 from rankcast.moving.ragged import Runs
 from rankcast.moving.road_graph import Spots
 from rankcast.structures.arrays import grown, ranges
-from rankcast.structures.ids import Slots
 from rankcast.tables.schema import Ints, Rows
 
 
@@ -20,7 +20,7 @@ class RoadObjects:
     A change costs what lies on the edges concerned.
     """
 
-    def __init__(self, network: Network, objects: Slots) -> None:
+    def __init__(self, network: Network, objects: ObjectSlots) -> None:
         self._network = network
         self._objects = objects
         self._ready = False
@@ -84,7 +84,7 @@ class RoadObjects:
         self._ready = True
         self._runs._reserve_rows(self._network.length.size)
         self._reserve()
-        self.put(np.flatnonzero(self._objects["sequence"] >= 0).astype(np.int32))
+        self.put(np.flatnonzero(self._objects.present).astype(np.int32))
         return True
 
     def _write(self, edges: Rows, gone: Rows, come: Rows) -> None:

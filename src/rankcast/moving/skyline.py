@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast.errors import SettingError, shown
-from rankcast.moving.brute_force import Objects, dominates, skyline
+from rankcast.moving.brute_force import Objects, Place, dominates, skyline
 from rankcast.moving.engine import MovingEngine, attribute_names
 from rankcast.moving.kernels.convex import box, clip, radius_of, region_for
 from rankcast.moving.kernels.skyline_zone import bisector
@@ -31,6 +31,7 @@ from rankcast.tables import schema
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 DIRECTIONS = ("min", "max")
+PLANE = 2  # dimensions
 NO_CORNERS = np.empty((0, 2))
 
 
@@ -86,12 +87,14 @@ class MovingSkyline(RoadEngine):
             "network": distance along the roads of `graph`.
         graph: with metric "network", a `rankcast.RoadGraph`. Places are snapped to the nearest edge; an
             object that cannot be reached is in no result.
+        dimensions: 2; only `MovingTopK` has three.
         method: "zone" keeps a safe zone for each subscription, "scan" looks at every object.
         extra: "forbid" or "ignore" unknown columns.
         tuning: "universe", (xmin, ymin, xmax, ymax), is where zones end (default: a box around all
             objects and queries, with a margin); "threads" for zones computed in one call (default: the
             number of cores); "m": how many members besides the skyline a circular zone has.
 
+    Objects may have `opens` and `closes`: they take part between the two, by the clock that `advance` moves.
     A subscription may have a filter: with an attribute "price", only objects with a price from `price_lo` to
     `price_hi` compete. The score is the distance, and ranks go by distance, then by the smaller id. Results
     are exact at the last position of each query. `publish` and `amend` report who enters and who leaves;
@@ -126,10 +129,17 @@ class MovingSkyline(RoadEngine):
         prefer: str | Mapping[str, str] = "min",
         metric: str = "euclidean",
         graph: Any = None,
+        dimensions: int = 2,
         method: str = "zone",
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
+        if dimensions != PLANE:
+            raise SettingError(
+                f"dimensions is {shown(dimensions)}",
+                expected="2",
+                hint="Zones of skylines are polygons; MovingTopK takes places with a z.",
+            )
         names = attribute_names(over)
         directions = _directions(prefer, names)
         self._sign = np.array([1.0 if direction == "min" else -1.0 for direction in directions.values()])
@@ -159,11 +169,11 @@ class MovingSkyline(RoadEngine):
 
     # Results
 
-    def _scores(self, x: float, y: float, objects: Objects) -> Floats:
-        return self._distances(x, y, objects)
+    def _scores(self, place: Place, objects: Objects) -> Floats:
+        return self._distances(place, objects)
 
     def _result(self, row: int, objects: Objects) -> tuple[Rows, Floats]:
-        distance = self._distances(*self._place(row), objects)
+        distance = self._distances(self._place(row), objects)
         passes = self._passes(row, objects.attributes) & np.isfinite(distance)
         passing = np.flatnonzero(passes).astype(np.int32)
         places = passing[skyline(distance[passing], self._sign * objects.attributes[passing])]
@@ -201,20 +211,24 @@ class MovingSkyline(RoadEngine):
         """
         mine = self._find_one(self._slots, subscription, "subscription")
         row = self._find_one(self._objects, item, "item")
-        objects = self._all_objects()
+        objects, present = self._all_objects(), bool(self._objects.present[row])
+        if not present:
+            objects = self._objects_at(np.append(objects.row, np.int32(row)))
         place = int(np.flatnonzero(objects.row == row)[0])
-        distance = self._distances(*self._place(mine), objects)
+        distance = self._distances(self._place(mine), objects)
         points = self._points_of(objects)
-        passes = self._passes(mine, objects.attributes)
+        passes = self._passes(mine, objects.attributes) & (present | (objects.row != row))
         rivals = passes & (points[:, 2:] <= points[place, 2:]).all(axis=1) & (objects.row != row)
         rivals &= np.isfinite(distance)
         values = np.column_stack([distance, points[:, 2:]])
         above = np.flatnonzero(passes & dominates(values, values[place]))
-        rank = np.flatnonzero(self._result(mine, objects)[0] == place)
+        rank = np.flatnonzero(self._result(mine, objects)[0] == place) if present else above[:0]
         nearest = above[np.argmin(distance[above])] if above.size else None
         found = None if nearest is None else self._objects.take(objects.row[[nearest]])[0].as_py()
         reachable = bool(np.isfinite(distance[place]))
-        if not reachable:
+        if not present:
+            reason = "it is closed"
+        elif not reachable:
             reason = "there is no way to it"
         elif not passes[place]:
             reason = "the filter of the subscription keeps it out"
@@ -244,7 +258,7 @@ class MovingSkyline(RoadEngine):
             return None
         here = np.array(self._place(row))
         if self._network is not None:
-            own = self._distances(float(points[place, 0]), float(points[place, 1]), self._all_objects())
+            own = self._distances(tuple(points[place, :2]), self._all_objects())
             values = np.column_stack([own, points[:, 2:]])
             beaten = (passes & dominates(values, values[place])).any()
             return None if beaten else (float(points[place, 0]), float(points[place, 1]))

@@ -23,6 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast.core.engine import Part
+from rankcast.moving.hours import ObjectSlots
 from rankcast.moving.index import ObjectIndex
 from rankcast.moving.kernels import convex, skyline_admit, skyline_follow, zone_follow
 from rankcast.moving.kernels.convex import Region, clearance
@@ -39,6 +40,7 @@ from rankcast.tables.deltas import Lists, empty_lists
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 PER_THREAD = 16
+MANY_ZONES = 64  # for which members are counted at once
 NO_LISTS = empty_lists()
 BY_ROW = {"x": np.float64, "y": np.float64, "radius": np.float64, "result": np.int64, "cut": np.bool_}
 MOST_LINES = 1 << 24  # of a zone: far beyond what one has
@@ -95,6 +97,7 @@ class SkylineZoneIndex:
         self._corners = Runs(corner_x=np.float64, corner_y=np.float64, line=np.int64, owner=np.int32)
         self.kept = self._columns()
         self.noted: list[Rows] | None = None  # those that are put, while somebody watches
+        self._users: Ints | None = None  # by object, how many zones list it; made when it is needed
 
     def _columns(self) -> SkylineZoneColumns:
         """All zones, as long as no array is made anew."""
@@ -125,6 +128,7 @@ class SkylineZoneIndex:
             return
         if self.noted is not None:
             self.noted.append(rows)
+        self._use(rows, -1)
         self._members.put(rows, zones.count, {"member": zones.member})
         shape: dict[str, NDArray[Any]] = {"corner_x": zones.x, "corner_y": zones.y, "line": zones.line}
         self._corners.put(rows, zones.corners, {**shape, "owner": zones.owner})
@@ -136,13 +140,39 @@ class SkylineZoneIndex:
             self._by_row[name][rows] = values
         self._by_row["disc"][rows] = 0.0
         self.kept = self._columns()
+        self._use(rows, 1)
 
     def drop(self, rows: Rows) -> None:
         """Forget zones."""
+        self._use(rows, -1)
         self._members.drop(rows)
         self._corners.drop(rows)
         self._by_row["result"][rows] = 0
         self._by_row["cut"][rows] = False
+
+    def users(self, objects: Rows, among: int) -> Ints:
+        """How many zones list each of the objects, of which there are `among` rows."""
+        if self._users is None:
+            self._users = np.zeros(among, np.int64)
+            self._use(np.flatnonzero(self._members.count), 1)
+        if among > self._users.size:
+            self._users = grown(self._users, max(among, 2 * self._users.size), 0)
+        found: Ints = self._users[objects]
+        return found
+
+    def _use(self, rows: NDArray[Any], more: int) -> None:
+        """Zones begin, or are about to cease, to list their members."""
+        if self._users is None:
+            return
+        members, rows = self._members, rows[rows < self._members.count.size]
+        held = members.values["member"][ranges(members.start[rows], members.count[rows])]
+        top = int(held.max(initial=-1)) + 1
+        if top > self._users.size:
+            self._users = grown(self._users, max(top, 2 * self._users.size), 0)
+        if rows.size > MANY_ZONES:
+            self._users += more * np.bincount(held, minlength=self._users.size)
+        else:
+            np.add.at(self._users, held, more)
 
     def region(self, row: int) -> tuple[Region, int]:
         """The zone of a subscription as pieces relative to its centre, and how many."""
@@ -207,7 +237,7 @@ class SkylineZoneIndex:
             prefix = f"{part}_"
             mine = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
             runs.restore(header[part], mine)
-        self.kept = self._columns()
+        self.kept, self._users = self._columns(), None
         return self
 
     def check_restored(self, live: Bools, items: Bools) -> None:
@@ -244,6 +274,9 @@ class SkylineZoneIndex:
         others = np.setdiff1d(np.arange(kept.count.size), rows)
         assert not kept.count[others].any()
         assert (kept.result[rows] <= kept.count[rows]).all()
+        if self._users is not None:
+            held = kept.member[ranges(kept.start[rows], kept.count[rows])]
+            assert np.array_equal(self._users, np.bincount(held, minlength=self._users.size))
         for row in rows[kept.corners[rows] > 0]:
             assert kept.line[kept.corner[row] + kept.corners[row] - 1] < 0
 
@@ -324,7 +357,7 @@ class SkylineZones:
 
     settings: SkylineSettings
     subscriptions: Slots
-    objects: Slots
+    objects: ObjectSlots
     count: dict[str, int]
 
     def __post_init__(self) -> None:
@@ -341,7 +374,7 @@ class SkylineZones:
     def check_restored(self) -> None:
         """Refuse places and zones from a snapshot that are not those of objects and subscriptions."""
         objects, live = self.objects, self.subscriptions["sequence"] >= 0
-        there = objects["sequence"] >= 0
+        there = objects.present
         self.places.check_restored(there, objects["x"], objects["y"])
         items = there[: len(self.places.record)]
         self.zones.check_restored(live, items)
@@ -403,7 +436,7 @@ class SkylineZones:
             rows, places = rows[left], places[:, left]
             outside = rows
         else:
-            circles = kept.x, kept.y, kept.radius
+            circles = kept.x, kept.y, kept.y, kept.radius  # no z
             outside = rows[~zone_follow.inside(self.metric, circles, rows, places)]
         before = self.lists(rows)
         held["x"][rows], held["y"][rows] = places
@@ -413,13 +446,22 @@ class SkylineZones:
     # Objects
 
     def listing(self, objects: Rows) -> Rows:
-        """The subscriptions whose zones have one of the objects as a member."""
-        live = self._live()
-        marked = np.zeros(self.zones.kept.count.size, np.bool_)
-        if objects.size and live.size:
-            among = self.places.record.shape[0]
-            skyline_follow.mark_listing(self.metric, self.zones.kept, live, objects, among, marked)
-        return np.flatnonzero(marked).astype(np.int32)
+        """The subscriptions whose zones have one of the objects as a member.
+
+        In the plane also those that are but points: they may grow with any change.
+        """
+        live, kept, among = self._live(), self.zones.kept, self.places.record.shape[0]
+        if not objects.size or not live.size:
+            return live[:0]
+        listed = self.zones.users(objects, among)
+        points = kept.corners[live] == 0 if self.metric == EUCLIDEAN else np.zeros(live.size, np.bool_)
+        if listed.any():
+            marked = np.zeros(kept.count.size, np.bool_)
+            some = objects[listed > 0]
+            skyline_follow.mark_listing(kept, live, some, among, int(listed.sum()), marked)
+            points |= marked[live]
+        found: Rows = live[points]
+        return found
 
     def _live(self) -> Rows:
         """The rows of live subscriptions, ascending."""

@@ -18,12 +18,12 @@ from rankcast.core.spec import Function, Setting
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.moving import scoring
 from rankcast.moving.auto_zones import AutoTopKZones
-from rankcast.moving.brute_force import Objects, ranked
+from rankcast.moving.brute_force import Objects, Place, ranked
 from rankcast.moving.custom import CustomTopKZones
 from rankcast.moving.engine import MovingEngine, attribute_names
 from rankcast.moving.network_engine import GRAPH_SETTING, RoadEngine
 from rankcast.moving.network_topk import NetworkTopK
-from rankcast.moving.topk_zones import CIRCLE_METHODS, TopKSettings, TopKZones, restore_zones
+from rankcast.moving.topk_zones import CIRCLE_METHODS, PLANE, TopKSettings, TopKZones, restore_zones
 from rankcast.tables import schema
 from rankcast.tables.schema import Floats, Rows
 
@@ -87,6 +87,15 @@ def _checked_m(m: int | str) -> int | str:
         ) from None
 
 
+def _checked_dimensions(dimensions: Any, metric: str) -> dict[str, int]:
+    """The setting `dimensions` as a state has it, which is not there for the plane."""
+    if type(dimensions) is not int or dimensions not in (2, 3):
+        raise SettingError(f"dimensions is {shown(dimensions)}", expected="2 or 3")
+    if dimensions > PLANE and metric != "euclidean":
+        raise SettingError(f"dimensions is 3, and metric {shown(metric)}", expected='metric="euclidean"')
+    return {"dimensions": dimensions} if dimensions > PLANE else {}
+
+
 class MovingTopK(RoadEngine):
     """The k objects of smallest score, where the score grows with the distance from a moving query.
 
@@ -102,6 +111,7 @@ class MovingTopK(RoadEngine):
             "network": distance along the roads of `graph`.
         graph: with metric "network", a `rankcast.RoadGraph`. Places are snapped to the nearest edge; an
             object that cannot be reached is in no result.
+        dimensions: 3 for places with a `z`, in the euclidean metric: drones, floors. Zones are spheres.
         ordered: whether the order inside a zone is kept at every position, or only the set, which costs
             less; results are in order either way.
         method: "zone" keeps a safe zone for each subscription, "scan" looks at every object.
@@ -111,6 +121,7 @@ class MovingTopK(RoadEngine):
             rectangles, whose size and number "epsilon" and "n" limit) or "lemma" (bounds only). A
             custom function has rectangles instead of a closed form.
 
+    Objects may have `opens` and `closes`: they take part between the two, by the clock that `advance` moves.
     A subscription may have a filter: with an attribute "price", only objects with a price from `price_lo` to
     `price_hi` compete. Results are exact at the last position of each query. `publish` and `amend` report who
     enters and who leaves; `upsert` and `remove` also report new scores. In `stats()`, `recomputed` zones,
@@ -152,6 +163,7 @@ class MovingTopK(RoadEngine):
         score: scoring.Score | Any = None,
         metric: str = "euclidean",
         graph: Any = None,
+        dimensions: int = 2,
         ordered: bool = True,
         method: str = "zone",
         extra: str = "forbid",
@@ -161,14 +173,16 @@ class MovingTopK(RoadEngine):
         self._m = _checked_m(m)
         if not isinstance(ordered, bool):
             raise SettingError(f"ordered is {shown(ordered)}", expected="True or False")
-        names = attribute_names(over)
+        space = _checked_dimensions(dimensions, metric)
+        names = attribute_names(over, dimensions)
         self._score = scoring.as_score(score).fitted(names)
         super().__init__(
-            {"k": self._k, "m": self._m, "score": self._score.as_json(), "ordered": ordered},
+            {"k": self._k, "m": self._m, "score": self._score.as_json(), "ordered": ordered, **space},
             over=names,
             metric=metric,
             graph=graph,
             method=method,
+            dimensions=dimensions,
             extra=extra,
             tuning=tuning,
         )
@@ -180,6 +194,7 @@ class MovingTopK(RoadEngine):
             self._least_m if self._m == AUTO else int(self._m),
             ordered,
             schema.threads(given["threads"]),
+            dimensions,
             schema.one_of("circle", given["circle"], CIRCLE_METHODS),
             schema.number("epsilon", given["epsilon"], low=0, high=1, above=True),
             schema.whole("n", given["n"]),
@@ -213,8 +228,8 @@ class MovingTopK(RoadEngine):
 
     # Scores
 
-    def _scores(self, x: float, y: float, objects: Objects) -> Floats:
-        away = self._distances(x, y, objects)
+    def _scores(self, place: Place, objects: Objects) -> Floats:
+        away = self._distances(place, objects)
         near = np.isfinite(away)  # on roads: what can be reached
         scores = np.full(away.size, np.inf)
         with np.errstate(all="ignore"):
@@ -226,7 +241,7 @@ class MovingTopK(RoadEngine):
 
     def _best(self, row: int, objects: Objects, size: int) -> tuple[Rows, Floats]:
         """The best of the objects that pass a subscription's filter."""
-        scores = no_nan("score", self._scores(*self._place(row), objects))
+        scores = no_nan("score", self._scores(self._place(row), objects))
         best = ranked(scores)
         if self._network is not None:
             best = best[scores[best] < np.inf]
@@ -242,7 +257,7 @@ class MovingTopK(RoadEngine):
         if not isinstance(self._zones, TopKZones):
             return self._points(rows, members)
         held = self._zones.zones.held
-        return self._circles(rows, (held.x[rows], held.y[rows]), held.radius[rows], members)
+        return self._circles(rows, (held.x[rows], held.y[rows], held.z[rows]), held.radius[rows], members)
 
     def _zone_members(self, rows: Rows) -> Sequence[Rows]:
         if isinstance(self._zones, TopKZones):
@@ -271,7 +286,7 @@ class MovingTopK(RoadEngine):
         items = self._objects.take(objects.row).to_pylist()
         place = {item: at for at, item in enumerate(items)}
         found = self._own("results", [subscription])["item"].to_pylist()
-        x, y = self._place(mine)
+        x, y = self._place(mine)[:2]
         return {
             "metric": self._metric,
             "x": x,
@@ -297,11 +312,12 @@ class MovingTopK(RoadEngine):
         order, scores = self._best(mine, objects, objects.row.size)
         at = np.flatnonzero(objects.row[order] == row)
         rank = int(at[0]) + 1 if at.size else None
-        place = np.flatnonzero(objects.row == row)
-        one = Objects._make(column[place] for column in objects)
-        score = float(self._scores(*self._place(mine), one)[0])
-        away = float(self._distances(*self._place(mine), one)[0])
-        if self._network is not None and away == np.inf:
+        one = self._objects_at(np.array([row], np.int32))
+        score = float(self._scores(self._place(mine), one)[0])
+        away = float(self._distances(self._place(mine), one)[0])
+        if not self._objects.present[row]:
+            reason = "it is closed"
+        elif self._network is not None and away == np.inf:
             reason = "there is no way to it"
         elif rank is None:
             reason = "the filter of the subscription keeps it out"

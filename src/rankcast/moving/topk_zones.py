@@ -19,23 +19,24 @@ from numpy.typing import NDArray
 
 from rankcast.core.engine import Part
 from rankcast.moving import scoring
+from rankcast.moving.hours import ObjectSlots
 from rankcast.moving.index import PointIndex, TopKObjects
 from rankcast.moving.kernels import scores, zone_follow
-from rankcast.moving.kernels.rtree_search import Queries
-from rankcast.moving.kernels.scores import STATIC, ScoreForm
+from rankcast.moving.kernels.rtree_search import NO_Z, Queries
+from rankcast.moving.kernels.scores import SPACE, STATIC, ScoreForm, Z
 from rankcast.moving.kernels.zone_follow import OUTSIDE, SAME, ZoneColumns
 from rankcast.moving.kernels.zone_search import FoundZones
 from rankcast.moving.ragged import check_stretches
 from rankcast.moving.undo import Step
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown, ranges
-from rankcast.structures.distance import CODES, HALF_CIRCUMFERENCE, distance
+from rankcast.structures.distance import CODES, HALF_CIRCUMFERENCE
 from rankcast.structures.ids import Slots
 from rankcast.tables import deltas
 from rankcast.tables.deltas import Lists
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
-BY_ROW = ("x", "y", "radius", "reach", "start", "count", "room")
+BY_ROW = ("x", "y", "radius", "reach", "start", "count", "room", "z")
 SPARE = 1024
 NO_LISTS = deltas.empty_lists()
 NO_STEPS = np.empty(0, np.int64)
@@ -51,16 +52,18 @@ class ZoneIndex:
     The tree is brought up to date when it is read: as long as only queries move, nothing reads it.
     Members lie in one array, in place where a new zone has no more than the old one, and are moved together
     when more than half of it is unused.
-    Memory: 57 bytes a subscription, 4 a member (up to twice that), and the tree.
+    Memory: 65 bytes a subscription, 4 a member (up to twice that), and the tree.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, space: bool = False) -> None:
         none, nowhere = np.zeros(0), np.zeros(0, np.int64)
-        self.held = ZoneColumns(none, none, none, none, nowhere, nowhere, nowhere, np.zeros(0, np.int32))
+        members = np.zeros(0, np.int32)
+        self.held = ZoneColumns(none, none, none, none, nowhere, nowhere, nowhere, members, none)
+        self._space = space
         self._stale = np.zeros(0, np.bool_)  # not in the tree as it is now
         self.noted: list[Rows] | None = None  # those that are put, while somebody watches
         self._used = 0
-        self._index = PointIndex([None, None, 0.0, 0.0])
+        self._index = PointIndex([None, None, 0.0, 0.0, *([None] if space else [])])
 
     @property
     def tree(self) -> Any:
@@ -68,14 +71,18 @@ class ZoneIndex:
         stale = np.flatnonzero(self._stale).astype(np.int32)
         if stale.size:
             self._take_out(stale)
-            held = self.held
-            points = np.column_stack([held.x[stale], held.y[stale], held.radius[stale], held.reach[stale]])
-            self._index.insert(stale, points)
+            self._index.insert(stale, self._points(stale))
             self._stale[stale] = False
         return self._index.tree
 
-    def put(self, rows: Rows, x: Floats, y: Floats, zones: FoundZones) -> None:
-        """Set the zones of subscriptions, around the given places."""
+    def _points(self, rows: Any) -> Floats:
+        """Zones as the tree has them."""
+        held = self.held
+        third = [held.z[rows]] if self._space else []
+        return np.column_stack([held.x[rows], held.y[rows], held.radius[rows], held.reach[rows], *third])
+
+    def put(self, rows: Rows, place: tuple[Floats, Floats, Floats], zones: FoundZones) -> None:
+        """Set the zones of subscriptions, around the given places; z is empty in the plane."""
         if not rows.size:
             return
         if self.noted is not None:
@@ -83,7 +90,9 @@ class ZoneIndex:
         self.reserve(int(rows.max()) + 1)
         self._reserve_members(int(zones.count.sum()))
         held = self.held
-        held.x[rows], held.y[rows] = x, y
+        held.x[rows], held.y[rows] = place[:2]
+        if self._space:
+            held.z[rows] = place[2]
         self._used = int(zone_follow.store(held, rows, zones, self._used))
         self._stale[rows] = True
 
@@ -131,6 +140,7 @@ class ZoneIndex:
         tree = {name: array for name, array in arrays.items() if name.startswith("tree_")}
         columns = {name: array for name, array in arrays.items() if name not in tree}
         rows = columns["x"].size if "x" in columns else 0
+        columns = {"z": np.zeros(rows), **columns}  # a snapshot of an older version has none
         known = {**self.held._asdict(), "stale": self._stale}
         wanted = {n: integrity.like(a, length=None if n == "member" else rows) for n, a in known.items()}
         integrity.forms(columns, wanted)
@@ -144,10 +154,11 @@ class ZoneIndex:
         """Refuse zones from a snapshot that are not of `live` subscriptions, or list others than `items`."""
         held, rows = self.held, np.flatnonzero(live)
         check_stretches("", live, (held.start, held.count, held.room), self._used)
-        for name in ("x", "y", "radius", "reach"):
+        for name in ("x", "y", "z", "radius", "reach"):
             integrity.no_nan(getattr(held, name)[rows], name)
         integrity.finite(held.x[rows], "x")
         integrity.finite(held.y[rows], "y")
+        integrity.finite(held.z[rows], "z")
         members = held.member[ranges(held.start[rows], held.count[rows])]
         integrity.within(members, 0, items.size, "member")
         integrity.need(items[members].all(), "member", "lists objects that are gone")
@@ -163,7 +174,7 @@ class ZoneIndex:
         tree, held = self.tree, self.held
         present = np.flatnonzero(tree.place >= 0)
         assert np.array_equal(present, np.sort(rows))
-        self._index.check(np.column_stack([held.x, held.y, held.radius, held.reach]))
+        self._index.check(self._points(slice(None)))
         taken = np.zeros(held.member.size, np.int64)
         for row in present:
             assert held.count[row] <= held.room[row]
@@ -179,6 +190,8 @@ SCORE_KINDS = {
     scoring.WASPAS: scores.WASPAS,
 }
 CIRCLE_METHODS = {"closed": scores.CLOSED, "trim": scores.TRIM, "lemma": scores.LEMMA}
+PLANE = 2  # dimensions
+NO_WEIGHT: list[float | None] = [None]
 METRES_A_DEGREE = HALF_CIRCUMFERENCE / 180
 
 
@@ -191,6 +204,7 @@ class TopKSettings(NamedTuple):
     m: int
     ordered: bool
     threads: int
+    dimensions: int = 2
     circle: str = "closed"
     epsilon: float = 1e-4
     rounds: int = 100
@@ -200,13 +214,23 @@ class TopKSettings(NamedTuple):
         """The score, where it is not a custom one."""
         return cast(scoring.Weighted, self.score)
 
+    @property
+    def space(self) -> bool:
+        """Whether places have a z."""
+        return self.dimensions > PLANE
+
+    @property
+    def code(self) -> int:
+        """The metric as kernels take it."""
+        return SPACE if self.space else CODES[self.metric]
+
     def form(self) -> ScoreForm:
         """A score with weights as kernels take it."""
         score = self.weighted
         lam = 1.0 if score.lam is None else score.lam
         return ScoreForm(
             SCORE_KINDS[score.name],
-            CODES[self.metric],
+            self.code,
             float(score.distance_weight),
             float(lam),
             float(1 - lam),
@@ -216,17 +240,17 @@ class TopKSettings(NamedTuple):
         )
 
     def split_weights(self, attributes: int) -> list[float | None]:
-        """How much x, y, sum, product and attributes count when objects are split into blocks.
+        """How much x, y, sum, product, z and attributes count when objects are split into blocks.
 
         In a weighted sum, as they do there.
         """
         score, others = self.weighted, attributes * [0.0]
         if score.name == scoring.SUM:
             weight = score.distance_weight * (METRES_A_DEGREE if self.metric == "haversine" else 1)
-            return [weight, weight, 1.0, 0.0, *others]
+            return [weight, weight, 1.0, 0.0, *(self.space * [weight]), *others]
         by_sum = None if score.name != scoring.PRODUCT else 0.0
         by_product = None if score.name != scoring.DISTANCE else 0.0
-        return [None, None, by_sum, by_product, *others]
+        return [None, None, by_sum, by_product, *(self.space * NO_WEIGHT), *others]
 
 
 @dataclass
@@ -235,14 +259,14 @@ class TopKZones:
 
     settings: TopKSettings
     subscriptions: Slots
-    objects: Slots
+    objects: ObjectSlots
     over: list[str]
     count: dict[str, int]
     paces: Any = field(default=None, init=False)  # what `m="auto"` knows of queries
 
     def __post_init__(self) -> None:
-        self.places = TopKObjects(self._split_weights())
-        self.zones = ZoneIndex()
+        self.places = TopKObjects(self._split_weights(), STATIC + self.settings.space)
+        self.zones = ZoneIndex(space=self.settings.space)
 
     @cached_property
     def form(self) -> ScoreForm:
@@ -263,8 +287,12 @@ class TopKZones:
     def check_restored(self) -> None:
         """Refuse places and zones from a snapshot that are not those of objects and subscriptions."""
         objects, live = self.objects, self.subscriptions["sequence"] >= 0
-        there = objects["sequence"] >= 0
+        there = objects.present
         self.places.check_restored(there, objects["x"], objects["y"])
+        if self.settings.space:
+            rows = np.flatnonzero(there)
+            same = np.array_equal(self.places.record[rows, Z], objects["z"][rows])
+            integrity.need(same, "record", "differs from where objects are")
         items = there[: len(self.places.record)]
         self.zones.check_restored(live, items)
 
@@ -296,10 +324,12 @@ class TopKZones:
             self.objects.label, rows, starts, (lists.subscription, lists.item, lists.score, lists.rank)
         )
 
-    def _members(self, rows: Rows, places: tuple[Floats, Floats], starts: Ints) -> tuple[Rows, Floats]:
+    def _members(
+        self, rows: Rows, places: tuple[Floats, Floats, Floats], starts: Ints
+    ) -> tuple[Rows, Floats]:
         """The first members of zones, as many as `starts` has room for, and how far from places they are."""
         found: tuple[Rows, Floats] = zone_follow.members_at(
-            CODES[self.settings.metric], self.places.record, self.zones.held, rows, places, starts
+            self.settings.code, self.places.record, self.zones.held, rows, places, starts
         )
         return found
 
@@ -308,8 +338,10 @@ class TopKZones:
         scores: Floats = zone_follow.scores_of(self.form, self.places.record, items, away)
         return scores
 
-    def _at(self, rows: Rows) -> tuple[Floats, Floats]:
-        return self.subscriptions["x"][rows], self.subscriptions["y"][rows]
+    def _at(self, rows: Rows) -> tuple[Floats, Floats, Floats]:
+        """Where subscriptions are; z is empty in the plane."""
+        held = self.subscriptions
+        return held["x"][rows], held["y"][rows], held["z"][rows] if self.settings.space else NO_Z
 
     # Queries
 
@@ -320,14 +352,14 @@ class TopKZones:
         held = self.subscriptions
         lower, upper = held["lower"][rows], held["upper"][rows]
         filtered = bool((lower > -np.inf).any() or (upper < np.inf).any())
-        x, y = self._at(rows)
-        self._search(rows, Queries(x, y, self.k_of(rows), lower, upper, filtered))
+        x, y, z = self._at(rows)
+        self._search(rows, Queries(x, y, self.k_of(rows), lower, upper, filtered, z))
         self.count["recomputed"] += rows.size
 
     def _search(self, rows: Rows, queries: Queries) -> None:
         settings = self.settings
         found, work = self.places.zones(self.form, self.objects.label, queries, settings.m, settings.threads)
-        self.zones.put(rows, queries.x, queries.y, found)
+        self.zones.put(rows, (queries.x, queries.y, queries.z), found)
         self.count["nodes_accessed"] += int(work[0])
         self.count["candidates"] += int(work[1])
 
@@ -348,11 +380,12 @@ class TopKZones:
         there = np.flatnonzero(flags != SAME)
         other, outside = rows[there], flags[there] == OUTSIDE
         before = self.lists(other)
-        held["x"][other], held["y"][other] = places[:, there]
+        for name, values in zip("xyz", places[:, there], strict=False):
+            held[name][other] = values
         turned = other[~outside]
         if turned.size:
             # With as many wanted as there are members nothing can turn: they only get in order.
-            wanted, at = (self.zones.held.count, 0), np.array(self._at(turned))
+            wanted, at = (self.zones.held.count, 0), np.array(self._at(turned)[: self.settings.dimensions])
             self._follow(turned, at, wanted, True, flags, NO_STEPS)
         self._left(other[outside])
         self.renew(other[outside])
@@ -378,7 +411,7 @@ class TopKZones:
             tuple(self.zones.held),
             rows,
             places,
-            (held["x"], held["y"], steps),
+            (held["x"], held["y"], held["z"] if self.settings.space else NO_Z, steps),
             wanted,
             ordered,
             flags,
@@ -403,10 +436,13 @@ class TopKZones:
         """Index objects, new or not, that have been written to the slots."""
         held = self.objects
         attributes = held["attributes"][objects]
-        points = np.empty((objects.size, STATIC + attributes.shape[1]))
+        first = STATIC + self.settings.space
+        points = np.empty((objects.size, first + attributes.shape[1]))
         points[:, 0], points[:, 1] = held["x"][objects], held["y"][objects]
         points[:, 2:STATIC] = self._statics(attributes)
-        points[:, STATIC:] = attributes
+        if self.settings.space:
+            points[:, Z] = held["z"][objects]
+        points[:, first:] = attributes
         self.places.put(objects, points)
 
     def _statics(self, attributes: Floats) -> Floats:
@@ -450,12 +486,13 @@ class TopKZones:
     def explain(self, row: int, item: int) -> dict[str, float | bool]:
         """What the zone of a subscription says of an object."""
         held = self.zones.held
-        place = float(held.x[row]), float(held.y[row])
-        members = held.member[held.start[row] : held.start[row] + held.count[row]]
-        here = float(self.subscriptions["x"][row]), float(self.subscriptions["y"][row])
+        members, one = held.member[held.start[row] : held.start[row] + held.count[row]], np.array([row])
+        circles = (held.x[one], held.y[one], held.z[one])
+        here = self._at(one)
+        places = [scores.at_line(self.settings.code, *each, 0) for each in (circles, here)]
         return {
             "zone_radius": float(held.radius[row]),
-            "zone_distance": float(distance(CODES[self.settings.metric], *place, *here)),
+            "zone_distance": float(scores.apart(self.settings.code, *places)),
             "member": bool((members == item).any()),
         }
 
@@ -467,5 +504,5 @@ def restore_zones(index: ZoneIndex, rows: Rows) -> Step:
     ends = np.cumsum(count)
     at = np.repeat(held.start[rows] - (ends - count), count) + np.arange(int(count.sum()))
     zones = FoundZones(ends - count, count, held.member[at], held.radius[rows], held.reach[rows])
-    x, y = held.x[rows], held.y[rows]
-    return lambda: index.put(rows, x, y, zones)
+    place = held.x[rows], held.y[rows], held.z[rows]
+    return lambda: index.put(rows, place, zones)

@@ -28,24 +28,20 @@ def listed(members: Sequence[Rows], objects: Slots) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), objects.take(joined))
 
 
-def described(members: Sequence[Rows], objects: Slots, over: list[str]) -> pa.Array:
+def described(members: Sequence[Rows], objects: Slots, axes: tuple[str, ...], over: list[str]) -> pa.Array:
     """A column of lists of places and attributes, member by member: what rescoring takes."""
     ends = np.cumsum([0, *(len(each) for each in members)])
     joined = np.concatenate([*members, np.empty(0, np.int32)])
     attributes = objects["attributes"][joined]
-    columns = [pa.array(objects[name][joined]) for name in ("x", "y")]
+    columns = [pa.array(objects[name][joined]) for name in axes]
     columns += [pa.array(attributes[:, place]) for place in range(len(over))]
-    each = pa.StructArray.from_arrays(columns, ["x", "y", *over])
+    each = pa.StructArray.from_arrays(columns, [*axes, *over])
     return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), each)
 
 
-def circles(
-    subscription: pa.Array, centre: tuple[Floats, Floats], radius: Floats, members: pa.Array
-) -> pa.Table:
-    """Zones that are circles with members."""
-    return pa.table(
-        {"subscription": subscription, "x": centre[0], "y": centre[1], "radius": radius, "members": members}
-    )
+def circles(subscription: pa.Array, centre: dict[str, Floats], radius: Floats, members: pa.Array) -> pa.Table:
+    """Zones that are circles, or spheres, with members."""
+    return pa.table({"subscription": subscription, **centre, "radius": radius, "members": members})
 
 
 @contextmanager

@@ -34,6 +34,12 @@ def replay(
     for source in config.sources.values():
         if source.format in ENDLESS:
             raise InputError(f"is of the format {source.format}, which has no history", where=source.name)
+    if config.output is not None:
+        raise InputError(
+            f"is {config.output}, which are for receivers that follow the stream",
+            where="output",
+            expected="a file without it, whose replay tells lists",
+        )
     row = None if subscription is None else _row(subscription)
     with running.told(config.hidden):
         given = frames.open_all(

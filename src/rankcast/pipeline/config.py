@@ -29,6 +29,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from rankcast.core.spec import OUTPUTS
 from rankcast.errors import InputError, shown
 from rankcast.pipeline import checking, engines, sources
 from rankcast.pipeline.engines import Made
@@ -200,11 +201,13 @@ def read_sink(table: Table, engine: Made) -> Sink:
     }
     known = own.get(format_, ("path", "options"))
     table = Table(table.document, table.key, table.values, ("format", *known))
-    if format_ in ("results", "serve") and engine.is_imported and engine.spec.answer.kind != "deltas":
+    answers = engine.spec.answer.kind if engine.is_imported else "deltas"
+    no_lists = ("results", "serve", *(("console", *TABLES_OF_A_LAKE) if answers == "tiles" else ()))
+    if answers != "deltas" and format_ in no_lists:
         raise table.mistake(
             "format",
-            f'is "{format_}", but {engine.kind} keeps no results',
-            hint="Matches are told once: write them to files (parquet) or to a queue (kafka).",
+            f'is "{format_}", but {engine.kind.rpartition(":")[2]} keeps no results',
+            hint=f"{answers.title()} are told once: write them to files (parquet) or to a queue (kafka).",
         )
     if format_ in ("results", *TABLES_OF_A_LAKE, *FILES):
         table.need("path", "where to write")
@@ -275,7 +278,7 @@ def _flat(table: Table, prefix: str) -> Iterator[tuple[str, str]]:
             yield full if full.startswith("spark.") else f"spark.{full}", table.plain(name)
 
 
-KEYS = ("name", "checkpoint", "state", "shards", "bad_rows")
+KEYS = ("name", "checkpoint", "state", "shards", "bad_rows", "output")
 TABLES = ("engine", "events", "subscriptions", "objects", "sink", "trigger", "spark")
 INPUTS = ("events", "subscriptions", "objects")
 BAD_ROWS = ("keep", "fail")
@@ -299,6 +302,7 @@ class Config:
         settings: Spark's settings.
         shards: the number of shards, None for one per core.
         bad_rows: `keep` or `fail`.
+        output: `tiles`, or None for the engine's usual answer.
         hidden: values that errors must not show, and their replacements.
         unchecked: what was not checked, in words.
     """
@@ -316,6 +320,7 @@ class Config:
     settings: Mapping[str, str] = field(repr=False)
     shards: int | None
     bad_rows: str
+    output: str | None = None
     hidden: Mapping[str, str] = field(repr=False, default_factory=dict)
     unchecked: tuple[str, ...] = ()
 
@@ -353,7 +358,8 @@ def _read(document: Document, top: Table, *, trust: bool) -> Config:
     for name in ("engine", "events", "subscriptions", "sink"):
         top.need(name, f"a table [{name}]")
     top.need("checkpoint", "a folder for Spark's checkpoint")
-    engine = engines.read(_table(top, "engine"), trust=trust)
+    output = top.one_of("output", OUTPUTS)
+    engine = _read_engine(top, output, trust=trust)
     given = [name for name in INPUTS if name in top]
     if engine.is_imported:
         known = [each.name for each in engine.inputs]
@@ -389,11 +395,32 @@ def _read(document: Document, top: Table, *, trust: bool) -> Config:
         trigger=read_trigger(top.table("trigger", ("interval", "available_now"))),
         master=master,
         settings=settings,
-        shards=top.whole("shards"),
+        shards=_read_shards(top, engine),
         bad_rows=top.one_of("bad_rows", BAD_ROWS) or "keep",
+        output=output,
         hidden=document.hidden,
         unchecked=tuple(unchecked),
     )
+
+
+def _read_engine(top: Table, output: str | None, *, trust: bool) -> Made:
+    """The table `[engine]`; with `output`, the engine of the same settings that answers so."""
+    engine = engines.read(_table(top, "engine"), trust=trust)
+    if output is None or not engine.is_imported:
+        return engine
+    try:
+        return engine.answering(output)
+    except InputError as error:
+        told = error.what.removeprefix("output ")
+        raise top.mistake("output", told, detail=error.detail, hint=error.hint) from error
+
+
+def _read_shards(top: Table, engine: Made) -> int | None:
+    shards = top.whole("shards")
+    if shards not in (None, 1) and engine.is_imported and engine.spec.is_alone:
+        what = f"is {shards}, but the {engine.spec.answer.kind} are one sequence, made where all rows are"
+        raise top.mistake("shards", what, expected="1, or nothing")
+    return shards
 
 
 def _check_connector(document: Document, name: str, format_: str, settings: Mapping[str, str]) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ from rankcast.core.spec import (
     Input,
     Setting,
     Spec,
+    answering,
     engine_type,
     known_names,
     name_of,
@@ -91,6 +92,17 @@ class Made:
     def left_out(self) -> tuple[str, str]:
         """What was not imported, if anything: the setting and the reference."""
         return ("engine", self.kind) if not self.is_imported else (self._function(), str(self.score))
+
+    def answering(self, output: str) -> Made:
+        """The engine of the same settings that answers with an output of that name, checked.
+
+        Raises:
+            InputError: there is none, or not with these settings.
+        """
+        cls = answering(self._class(), output)
+        found = replace(self, cls=cls, kind=name_of(cls))
+        found.sample()
+        return found
 
     def engine(self) -> Engine:
         """A new empty engine; imports the user's own code, which runs its module."""

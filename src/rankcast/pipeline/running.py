@@ -10,8 +10,9 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 from rankcast.core import snapshot
@@ -106,17 +107,27 @@ def _file(text: str) -> PipelineError | None:
 
 
 GRACE = 5.0
+STARTS = 5
+_TOO_LATE = "Python worker failed to connect back"
+_BUSY = "Spark waits 10 seconds for a first Python process on the driver, which is too busy. Start it again."
 
 
 class Running:
     """A running pipeline.
 
+    When a query starts, Spark waits for a Python process on the driver, for ten seconds and no setting. On a
+    machine that is too busy for that the query is started again: nothing has been done yet.
+
     Attributes:
         query: Spark's streaming query.
     """
 
-    def __init__(self, query: Any, cleanup: ExitStack, hidden: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, query: Any, again: Callable[[], Any], cleanup: ExitStack, hidden: Mapping[str, str]
+    ) -> None:
         self.query = query
+        self._again = again
+        self._starts = 1
         self._hidden = hidden
         self._following = Following()
         self._cleanup = cleanup
@@ -133,11 +144,21 @@ class Running:
         Raises:
             PipelineError: the pipeline has failed.
         """
-        with told(self._hidden):
-            if seconds is None:
-                self.query.awaitTermination()
-                return True
-            return bool(self.query.awaitTermination(seconds))
+        while True:
+            try:
+                with told(self._hidden):
+                    if seconds is None:
+                        self.query.awaitTermination()
+                        return True
+                    return bool(self.query.awaitTermination(seconds))
+            except PipelineError as error:
+                if _TOO_LATE not in str(error) or self.query.lastProgress is not None:
+                    raise
+                if self._starts == STARTS:
+                    raise PipelineError(error.what, hint=_BUSY) from error
+            self._starts += 1
+            with told(self._hidden):
+                self.query = self._again()
 
     def stop(self) -> None:
         """Stop it, between two micro-batches if one ends soon, and release everything.
@@ -171,8 +192,9 @@ def start(config: Config, session: Any = None, *, once: bool = False, tell: Tell
         lock(config, cleanup)
         with told(config.hidden):
             spark = session if session is not None else begin(config, cleanup)
-            query = _query(config, spark, once=once, tell=tell)
-        return Running(query, cleanup.pop_all(), config.hidden)
+            again = partial(_query, config, spark, once=once, tell=tell)
+            query = again()
+        return Running(query, again, cleanup.pop_all(), config.hidden)
 
 
 def begin(config: Config, cleanup: ExitStack, *, quiet: bool = True) -> Any:
@@ -224,6 +246,7 @@ def _query(config: Config, spark: Any, *, once: bool, tell: Tell | None) -> Any:
         seq=SEQ,
         shards=config.shards,
         bad_rows=config.bad_rows,
+        output=config.output,
         score=config.engine.score,
         trace=config.sink.format == QUEUE,
     )

@@ -171,6 +171,7 @@ class RangeTopK(ListEngine):
         settings={"nulls": Setting(default="refuse")},  # in a file, a null is hardly meant to delete
         title="the k best objects in my range, as they change",
         tiler=_tiler,
+        tiles="rankcast.range_topk.dissemination.server:RangeTiles",
     )
     calls = (*ListEngine.calls, "remove")
     variants = tuple({"method": method} for method in METHODS)
@@ -481,8 +482,7 @@ class RangeTopK(ListEngine):
         applied = events.coalesced() if plan == "coalesce" else events
         tiles = self._lists_method.disseminate(applied, method, Slack() if batch else slack, batch=batch)
         self._count["messages"] += tiles.row.size
-        owned = self._state.owned
-        table = protocol.to_table(tiles, self._over, self._by, self._items, owned=owned)
+        table = protocol.to_table(tiles, self._over, self._by, self._items, owned=self._state.owned)
         self._state.end(events)
         self._settle()
         return table

@@ -192,13 +192,18 @@ class KeptLists:
         """Apply a batch to objects and lists; the net change of every list."""
         if not events.row.size:
             return no_changes()
-        before: Floats = self.range_state.objects["y"].copy()
+        objects = self.range_state.objects
+        before: Floats = objects["y"][events.row]
         deltas = self.publish_alone(events)
         if deltas is None:
             return no_changes()
         assert isinstance(deltas, Deltas)
         subscription, op, item, score, rank = deltas
-        former = np.where(op == ENTER, np.nan, before[item])
+        former = np.where(op == ENTER, np.nan, objects["y"][item])
+        rows, place = np.unique(events.row, return_index=True)
+        where = np.minimum(np.searchsorted(rows, item), len(rows) - 1)
+        moved = (rows[where] == item) & (op != ENTER)
+        former[moved] = before[place[where[moved]]]
         return Changes(subscription.copy(), op.copy(), item.copy(), score, rank, former)
 
     def publish_alone(self, events: Events) -> Deltas | DeltaColumns | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from rankcast.core.spec import Clock
 
 SECOND = 1_000_000_000  # nanoseconds
+UNTOLD = -(1 << 64)  # no time has come yet: the first one counts from when it comes
 
 
 class StreamClock:
@@ -30,6 +31,8 @@ class StreamClock:
         """The engine tells its clock behind a write."""
         if clock is None:
             self.due = None
+            if self._known is None:
+                self._known = UNTOLD
             return
         if self._known not in (None, clock.now):
             self._since = now

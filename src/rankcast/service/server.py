@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import socket
@@ -106,6 +107,8 @@ def serve(settings: Settings) -> int:
         sys.stdout.write(f"rankcast serves {settings.data} at http://{settings.host}:{port}\n")
         sys.stdout.flush()
         server = Server(config, service)
+        gc.collect()
+        gc.freeze()  # what is there by now stays: it need not be looked through again and again
         server.run(sockets=[listening])
         if not server.started:
             raise RankcastError("the service could not be started")

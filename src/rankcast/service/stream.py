@@ -49,6 +49,7 @@ from rankcast.tables.schema import Column
 FILE = "stream.json"
 EXPIRED_AT_ONCE = 10_000
 FEW = 8  # rows
+SNAPSHOT = 4000  # writes, of one row mostly: a second to do them again, beside a snapshot every other second
 CLOCK = 30.0  # seconds behind which the clock is looked at again: somebody may have set it
 _PLAIN = frozenset({pa.int64(), pa.float64(), pa.string()})
 _GROUP_BYTES = 32 << 20
@@ -79,7 +80,7 @@ class Stream:
         self.calls = type(engine).calls
         self.roles: dict[str, str | None] = {}  # by call, of what its ids are: subscriptions, items
         self.limited: dict[str, list[Column]] = {}  # by call, the columns with times or with a limit
-        self.shard: Shard[Any] = Shard.open(path / "shard", engine)
+        self.shard: Shard[Any] = Shard.open(path / "shard", engine, snapshot_batches=SNAPSHOT)
         self.records = Records(self.shard)
         self.hooks = Hooks(self.shard)
         self.lists: Lists | None = None  # of an external stream

@@ -19,10 +19,13 @@ What comes out of a shard is the table of deltas or matches, with the rows that 
 | `seq`           | `seq`           | a sequence number, see below                                          |
 | `reason`        | `reason`        | why a row was refused                                                 |
 
-`seq` is the highest sequence number of the rows that an answer reflects. Of deltas it is the highest that
-came in up to and in their micro-batch, over all inputs. A match reflects its event and the subscriptions
-before it: `seq` is the event's, or, if that came behind, the highest of the commands that had come before. A
-refused row has its own.
+Messages for gateways (`output="tiles"`) have `op` `tile`, `sequence`, their own number, and the columns of
+`RangeTopK.disseminate`, with `k`; `subscription` is null but of refused rows.
+
+`seq` is the highest sequence number of the rows that an answer reflects. Of deltas and tiles it is the
+highest that came in up to and in their micro-batch, over all inputs. A match reflects its event and the
+subscriptions before it: `seq` is the event's, or, if that came behind, the highest of the commands that had
+come before. A refused row has its own.
 
 The bytes of a batch hold everything that stays of it, so that it can be replayed: the rows of each input and,
 as `clock`, the highest sequence number that all answers reflect. Of events that are matched nothing stays:
@@ -45,7 +48,7 @@ from numpy.typing import NDArray
 from rankcast.core import snapshot
 from rankcast.core.engine import Command, Engine
 from rankcast.core.list_engine import ListEngine
-from rankcast.core.spec import Input, Late, Spec
+from rankcast.core.spec import Input, Late, Settings, Spec
 from rankcast.errors import InputError, brief
 from rankcast.spark.packing import NO_SEQ
 from rankcast.spark.plan import OP, OWN, REASON, SEQ, Plan
@@ -257,7 +260,11 @@ def apply(
     answer = engine.apply(offer.commands(), refused=offer.refuse)
     if spec.answer.kind == "matches":
         return Applied(offer.matches(answer, clock), refusals.rows)
-    if first:
+    if spec.answer.kind == "tiles":
+        told = {"op": TILE, "subscription": None}
+        for name, value in told.items():
+            answer = answer.append_column(name, pa.repeat(pa.scalar(value, pa.string()), answer.num_rows))
+    elif first:
         answer = _entered(cast(ListEngine, engine).results())
     elif before is not None:
         answer = changed(before, cast(ListEngine, engine).results(), updates=not engine.scores_move)
@@ -368,24 +375,28 @@ def _without_id(run: Run) -> InputError | None:
     return InputError("is null", where="events", column="id", row=row, expected=Kind.ID.value)
 
 
-REFUSED, MATCH = "refused", "match"
+REFUSED, MATCH, TILE = "refused", "match", "tile"
 _ARROW = {"long": pa.int64(), "string": pa.string()}
 
 
-def columns(spec: Spec, ids: Mapping[str, str]) -> dict[str, str]:
+def columns(spec: Spec, ids: Mapping[str, str], settings: Settings) -> dict[str, str]:
     """The output columns of an engine and their Spark types; `ids` has those of each input's ids."""
     answer = spec.answer
     mine, theirs = (answer.subscription, ids["subscriptions"]), (answer.item, ids[answer.source])
     rest = [("seq", "long"), ("reason", "string")]
+    if answer.kind == "tiles":
+        numbers = [(name, "double") for name in answer.numbers(settings)]
+        first = [("op", "string"), ("sequence", "long"), theirs]  # the first is what a queue's key is made of
+        return dict([*first, *numbers, ("k", "long"), mine, *rest])
     if answer.kind == "matches":
         return dict([theirs, ("rank", "long"), mine, ("score", "double"), ("op", "string"), *rest])
     return dict([mine, ("op", "string"), theirs, ("score", "double"), ("rank", "long"), *rest])
 
 
-def schema(spec: Spec, ids: Mapping[str, str]) -> pa.Schema:
+def schema(spec: Spec, ids: Mapping[str, str], settings: Settings) -> pa.Schema:
     """The same as an Arrow schema."""
     forms = {**_ARROW, "double": pa.float64()}
-    return pa.schema([(name, forms[form]) for name, form in columns(spec, ids).items()])
+    return pa.schema([(name, forms[form]) for name, form in columns(spec, ids, settings).items()])
 
 
 def answer_table(kept: Applied, form: pa.Schema) -> pa.Table:
@@ -421,7 +432,7 @@ class BatchRunner:
         self._shard = shard
         self._strict = strict
         self._inputs = spec.inputs
-        self._form = schema(spec, plan.ids)
+        self._form = schema(spec, plan.ids, plan.settings)
         self._passing: dict[str, tuple[str, pa.Table]] = {}  # by checksum: input and rows
         self.candidates = 0
 

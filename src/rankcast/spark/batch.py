@@ -69,15 +69,14 @@ def snapshot(
         if each.frame.isStreaming:
             raise InputError("is a stream", where=name, expected="a static DataFrame", hint="Use continuous.")
     spark = events.sparkSession
-    size = schema.whole("shards", shards) if shards is not None else sessions.cores(spark)
+    size = streams.how_many(type(engine).spec, shards, spark)
     partitions = sessions.partitions(spark)
     wanted = streams.draft(engine, given, score, shard_ids(size, partitions), told=True)
     if given["subscriptions"].seq is None:
         zones = bootstrap.zones_of(wanted.kind, wanted.settings, given["subscriptions"], size)
         wanted = replace(wanted, zones=zones)
-    form = ", ".join(
-        f"{name} {kind}" for name, kind in applying.columns(type(engine).spec, wanted.ids).items()
-    )
+    columns = applying.columns(type(engine).spec, wanted.ids, wanted.settings)
+    form = ", ".join(f"{name} {kind}" for name, kind in columns.items())
     if state is None:
         making = Making(wanted.to_json(), engine.state(), strict)
         return bootstrap.made_of(bootstrap.packed_of(given.values(), wanted, partitions), making, form)

@@ -96,7 +96,7 @@ def run(
             fresh[each.name] = rows
     seq = None if top == NO_SEQ or not all(each.lasting for each in spec.inputs) else top
     kept = applying.apply(engine, fresh, refusals, clock=seq, first=True)
-    return applying.answer_table(kept, applying.schema(spec, plan.ids)).combine_chunks()
+    return applying.answer_table(kept, applying.schema(spec, plan.ids, plan.settings)).combine_chunks()
 
 
 def write_engine(depot: Depot, name: str, engine: Engine) -> None:

@@ -46,12 +46,14 @@ class Connector:
         helper: a part of it that may be missing ...
         versions: ... and older versions that then do.
         settings: what a session must be told beside.
+        instead: what to do where there is no package; None: the user may name one of his own.
     """
 
     packages: Mapping[str, str]
     helper: str | None = None
     versions: tuple[str, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
+    instead: str | None = None
 
     def package(self, name: str, version: str) -> str:
         """What to fetch for a version of Spark."""
@@ -62,7 +64,8 @@ class Connector:
             raise InputError(
                 f"there is no connector for {name} and Spark {version}",
                 detail=f"Known are: {known}.",
-                hint="Name a package for this Spark in jars.packages of [spark] once there is one.",
+                hint=self.instead
+                or "Name a package for this Spark in jars.packages of [spark] once there is one.",
             )
         return found.format(spark=version)
 
@@ -81,7 +84,11 @@ CONNECTORS: Mapping[str, Connector] = {
         },
     ),
     # None for a Spark of our range: what is published for 4.1 does not load on 4.2 (`View` is a class there).
-    "iceberg": Connector({"4.1": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"}),
+    # So nothing that writes such tables could be tried, and there is nothing: jars of one's own do not help.
+    "iceberg": Connector(
+        {"4.1": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"},
+        instead='Use format = "delta", or files.',
+    ),
 }
 
 
@@ -100,7 +107,7 @@ def check(format_: str, own: Mapping[str, str]) -> None:
     Raises:
         InputError: there is none, and the user's settings name none.
     """
-    if format_ in CONNECTORS and not _is_named(format_, own):
+    if format_ in CONNECTORS and (CONNECTORS[format_].instead or not _is_named(format_, own)):
         CONNECTORS[format_].package(format_, metadata.version("pyspark"))
 
 

@@ -95,7 +95,7 @@ class Making:
 
 
 class Passing(StatefulProcessor):
-    """Counts the rows of each key and keeps no state."""
+    """Tells the highest number of the rows of each key, and keeps no state."""
 
     def init(self, handle: Any) -> None:
         """No state to declare."""
@@ -104,7 +104,7 @@ class Passing(StatefulProcessor):
         self, key: tuple[Any, ...], rows: Iterable[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
         """One row a key."""
-        yield pd.DataFrame({"shard": [key[0]], "rows": [sum(len(frame) for frame in rows)]})
+        yield pd.DataFrame({"shard": [key[0]], "top": [max(int(frame["seq"].max()) for frame in rows)]})
 
     def close(self) -> None:
         """Nothing is open."""
@@ -114,4 +114,4 @@ def passing(frame: Any, shards: Sequence[int]) -> Any:
     """Send every row of a stream to every shard, and do nothing there."""
     every = F.explode(F.array(*(F.lit(shard) for shard in shards))).alias("shard")
     keyed = frame.select(every, "*").groupBy("shard")
-    return keyed.transformWithStateInPandas(Passing(), "shard int, rows long", "Append", "None")
+    return keyed.transformWithStateInPandas(Passing(), "shard int, top long", "Append", "None")

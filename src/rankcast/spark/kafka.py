@@ -11,7 +11,8 @@ Commands and objects have that number less 2**53 - 1: they come before the event
 it is within what JavaScript can hold up to an offset of 2**38 - 2.
 
 **Answers.** With the columns that `continuous(..., trace=True)` adds, a row is one message: its key is the
-subscription (of matches: the event), so that what concerns one subscriber stays in order; its value is JSON,
+subscription (of matches: the event), so that what concerns one subscriber stays in order (tiles have one key,
+`tile`: all of them stay in order); its value is JSON,
 or Arrow; its headers are `query`, `batch`, `shard` and `n`, which together name a row and are the same after
 a retry, and `seq`. A refused row goes to a topic of its own as it came, with its `reason` as a header.
 `rankcast.kafka` reads such a topic.
@@ -102,7 +103,7 @@ def messages(frame: Any, topic: str, *, refused: str | None = None, values: str 
         raise InputError(f"values is {values!r}", expected=" or ".join(VALUES))
     traced = [name for name in TRACED if name in frame.columns]
     answer = [name for name in frame.columns if name not in (*traced, "reason")]
-    matches = answer[0] != "subscription"
+    matches = answer[0] not in ("subscription", "op")
     answer = [name for name in answer if name != "op" or not matches]
     if values == "arrow":
         writing = Writing(topic, refused, tuple(answer))
@@ -110,7 +111,7 @@ def messages(frame: Any, topic: str, *, refused: str | None = None, values: str 
     kept = frame if refused is not None else frame.where(f"op <> {_text(_REFUSED)}")
     names = [name for name in ("query", "batch", "shard", "n") if name in traced]
     headers = [_header(name, f"cast({name} as string)") for name in [*names, "seq"]]
-    told = ", ".join(f"`{name}`" for name in answer)
+    told = ", ".join(_value(name) for name in answer)
     left = ", ".join(f"`{name}`" for name in frame.columns if name not in traced)
     ids = ", ".join(f"cast(`{name}` as string)" for name in _ids(answer))
     asis = "raw, " if "raw" in traced else ""
@@ -129,6 +130,13 @@ def messages(frame: Any, topic: str, *, refused: str | None = None, values: str 
 
 def _header(name: str, text: str) -> str:
     return f"named_struct('key', {_text(name)}, 'value', cast({text} as binary))"
+
+
+def _value(name: str) -> str:
+    """A column of an answer in JSON, which has no infinity: inner ends of those without a bound are null."""
+    if not name.endswith("_inner"):
+        return f"`{name}`"
+    return f"if(abs(`{name}`) = double('infinity'), null, `{name}`) as `{name}`"
 
 
 def _ids(columns: Sequence[str]) -> list[str]:

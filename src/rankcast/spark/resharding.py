@@ -38,6 +38,7 @@ from rankcast.spark.checkpoints import Checkpoint
 from rankcast.spark.packing import hashed, shard_ids
 from rankcast.spark.plan import Plan, Split, zone_of
 from rankcast.spark.shard import Store
+from rankcast.spark.streams import how_many
 from rankcast.state import batches, checkpoint
 from rankcast.state.checkpoint import Mark
 from rankcast.state.depot import Depot
@@ -345,7 +346,7 @@ def reshard(
             exists; or there are loads, and subscriptions are not divided by place.
     """
     moving = _Moving(spark, state, checkpoint, to_state, to_checkpoint)
-    size = schema.whole("shards", shards)
+    size = how_many(engine_type(moving.former.kind).spec, shards, spark)
     spread = size if partitions is None else schema.whole("partitions", partitions)
     if loads is not None and moving.former.zones is None:
         raise ShardError(
@@ -387,6 +388,11 @@ def migrate(
     former, settings = moving.former, engine.state()[0]["settings"]
     if name_of(type(engine)) != former.kind:
         raise ShardError(f"{os.fspath(state)} is of a {former.kind}, not of a {type(engine).__name__}")
+    if type(engine).spec.answer.kind == "tiles":
+        raise ShardError(
+            "a stream of tiles goes on with its settings alone: receivers keep their lists by them",
+            hint="Begin anew, from history, with a new state, checkpoint and sink.",
+        )
     changed_settings(type(engine), former.settings, json.loads(json.dumps(settings)))
     return moving.run(len(former.shards), moving.old.partitions(), settings)
 

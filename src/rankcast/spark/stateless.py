@@ -99,7 +99,7 @@ class Answering:
         self, engine: Engine, parts: Iterable[pa.RecordBatch], tables: pa.Table | None, plan: Plan
     ) -> Iterator[tuple[pa.Table, pa.Table]]:
         """Rows as they came and what is answered to them, batch by batch; first what tables were refused."""
-        form = applying.schema(type(engine).spec, plan.ids)
+        form = applying.schema(type(engine).spec, plan.ids, plan.settings)
         if tables is not None and tables.num_rows:
             yield tables.slice(0, 0), tables
         for part in parts:
@@ -139,7 +139,7 @@ class Answering:
     def _form(self, plan: Plan) -> pa.Schema:
         """What Spark is given: `op` is made there, from `reason`."""
         _, _, kind, _ = shard.parsed_plan(self.plan)
-        form = applying.schema(kind.spec, plan.ids)
+        form = applying.schema(kind.spec, plan.ids, plan.settings)
         fields = [field for field in form if field.name != "op"]
         fields += [pa.field(name, each) for name, each in _TRACE.items()] if self.trace else []
         return pa.schema([*fields, pa.field(METRICS, pa.string())])
@@ -167,7 +167,7 @@ def _batches(answer: pa.Table | None, form: pa.Schema, counters: str | None) -> 
 def answers(source: Source, plan: Plan, state: str, *, strict: bool, trace: bool, observed: str) -> Any:
     """The answers of a plan without shards, as a streaming DataFrame; `observed` names their counters."""
     _, _, kind, _ = shard.parsed_plan(plan.to_json())
-    columns = applying.columns(kind.spec, plan.ids)
+    columns = applying.columns(kind.spec, plan.ids, plan.settings)
     packing = Packing(source.input.name, (), True, source.seq, source.op, beyond=plan.cut)
     answering = Answering(plan.to_json(), state, packing, strict, trace)
     form = ", ".join(f"{name} {each}" for name, each in columns.items() if name != "op")

@@ -33,7 +33,16 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from rankcast.core.engine import Engine
-from rankcast.core.spec import Input, divided_spec, given_of, known_names, name_of, reference_of
+from rankcast.core.spec import (
+    Input,
+    Spec,
+    answering,
+    divided_spec,
+    given_of,
+    known_names,
+    name_of,
+    reference_of,
+)
 from rankcast.errors import InputError
 from rankcast.spark import applying, bootstrap, inputs, plan, scratch, sessions, stateless
 from rankcast.spark.inputs import Source
@@ -134,6 +143,7 @@ def continuous(
     seq: str = "seq",
     shards: int | None = None,
     bad_rows: str = "keep",
+    output: str | None = None,
     score: str | None = None,
     snapshot_batches: int = 64,
     snapshot_bytes: int = 64 << 20,
@@ -148,12 +158,15 @@ def continuous(
             `op` (`subscribe`, `amend`, `unsubscribe`) and `seq`.
         state: an absolute URI that the driver and every executor can reach, for this stream only. Snapshots
             go there.
-        objects: for moving engines, a table or a stream of commands (`upsert`, `remove`).
+        objects: for moving engines, a table or a stream of commands (`upsert`, `remove`, `advance`).
         seq: a unique integer column of every stream, one sequence over all of them.
         shards: the number of shards; by default the number of cores, at most one per shuffle partition. Fixed
             when `state` is created.
         bad_rows: "keep" outputs refused and late rows with `op` `refused` and a `reason`; "fail" stops the
             stream at the first.
+        output: "tiles" outputs, instead of deltas, the numbered messages that a server sends into a
+            content-driven network (`RangeTopK.disseminate`), by the engine's method. All objects are in one
+            shard.
         score: where executors find your own score function, as "module:name"; needed only if the name cannot
             be derived from the function.
         snapshot_batches: a shard writes a snapshot after so many micro-batches ...
@@ -171,6 +184,8 @@ def continuous(
         ShardError: `state` was made for another engine, other settings or another number of shards.
     """
     schema.one_of("bad_rows", bad_rows, BAD_ROWS)
+    if output is not None and isinstance(engine, Engine):
+        engine = _made_for(engine, output)
     given = read_inputs(
         engine, {"events": events, "subscriptions": subscriptions, "objects": objects}, seq, history=False
     )
@@ -199,7 +214,7 @@ def continuous(
         trace=trace,
     )
     packed = [each.packed(fixed.shards, beyond=fixed.cut) for each in streams.values()]
-    columns = applying.columns(type(engine).spec, fixed.ids)
+    columns = applying.columns(type(engine).spec, fixed.ids, fixed.settings)
     form = ", ".join(f"{name} {kind}" for name, kind in columns.items())
     form += _TRACE if trace else ""
     out = (
@@ -276,6 +291,30 @@ def begin(plan_: Plan, engine: Engine, depot: Depot) -> tuple[Plan, str]:
     return replace(plan_, initial=names), folder
 
 
+def _made_for(engine: Engine, output: str) -> Engine:
+    """An empty engine with the settings of another, which must be empty, too, that answers with an output."""
+    kind = answering(type(engine), output)
+    if kind is type(engine):
+        return engine
+    if len(engine):
+        raise InputError("the engine has subscriptions", expected="an engine that is configured and empty")
+    return kind.configured(engine.state()[0]["settings"])
+
+
+def how_many(spec: Spec, shards: int | None, spark: Any) -> int:
+    """How many shards a stream is to have: as many as there are cores, if nobody says."""
+    wanted = None if shards is None else schema.whole("shards", shards)
+    if not spec.is_alone:
+        return sessions.cores(spark) if wanted is None else wanted
+    if wanted not in (None, 1):
+        raise InputError(
+            f"shards is {wanted}",
+            expected="1",
+            detail=f"The {spec.answer.kind} are one sequence, made where all rows are.",
+        )
+    return 1
+
+
 def _planned(
     engine: Engine,
     given: Mapping[str, Source],
@@ -289,7 +328,7 @@ def _planned(
 ) -> Plan:
     """The plan in the state, or a new one, with shards that hold the tables given."""
     spark = given["events"].frame.sparkSession
-    size = schema.whole("shards", shards) if shards is not None else sessions.cores(spark)
+    size = how_many(type(engine).spec, shards, spark)
     there = plan.read(depot)
     if there is not None:
         wanted = draft(engine, given, score, there.shards, told=there.told)

@@ -211,7 +211,7 @@ def _plain_schema(names: tuple[Any, ...], kinds: tuple[type, ...]) -> pa.Schema 
 
 def _stream_bytes(part: pa.RecordBatch) -> bytes:
     """A batch of plain columns as an Arrow IPC stream."""
-    return b"".join((_first_bytes(part.schema) or b"", part.serialize().to_pybytes(), _END))
+    return b"".join((part.schema.serialize().to_pybytes(), part.serialize().to_pybytes(), _END))
 
 
 def encode(commands: Iterable[Command]) -> bytes:
@@ -253,11 +253,11 @@ def to_bytes(table: pa.Table) -> bytes:
 
     A small one is assembled from its messages, with the same bytes, because a writer would cost more.
     """
-    if table.num_rows <= _FEW and not any(map(pa.types.is_nested, table.schema.types)):
-        parts = [each.serialize().to_pybytes() for each in table.to_batches()]
-        first = _first_bytes(table.schema, rows=bool(parts), words=_has_words(table))
-        if first is not None:
-            return b"".join((first, *parts, _END))
+    if table.num_rows <= _FEW:
+        start = _start_of(table.schema)
+        if start is not None and start.fits(table):
+            parts = [each.serialize().to_pybytes() for each in table.to_batches()]
+            return b"".join((start.with_rows if parts else start.alone, *parts, _END))
     return _written(table)
 
 
@@ -271,14 +271,12 @@ def _written(table: pa.Table) -> bytes:
 
 
 def to_view(table: pa.Table) -> bytes | memoryview:
-    """The bytes of `to_bytes`, without a second copy for a large table."""
-    if table.num_rows <= _FEW:
+    """The bytes of `to_bytes`, of a large table without a second copy of them."""
+    start = _start_of(table.schema)
+    if table.num_rows <= _FEW or start is None or not start.fits(table):
         return to_bytes(table)
     parts = table.to_batches()
-    first = _first_bytes(table.schema, rows=bool(parts), words=_has_words(table))
-    if first is None:
-        return to_bytes(table)
-    size = len(first) + sum(map(pa.ipc.get_record_batch_size, parts)) + len(_END)
+    size = len(start.with_rows) + sum(map(pa.ipc.get_record_batch_size, parts)) + len(_END)
     buffer = pa.allocate_buffer(size)
     with pa.FixedSizeBufferWriter(buffer) as sink, pa.ipc.new_stream(sink, table.schema) as writer:
         for part in parts:
@@ -286,31 +284,37 @@ def to_view(table: pa.Table) -> bytes | memoryview:
     return memoryview(buffer).cast("B")
 
 
-def _has_words(table: pa.Table) -> bool:
-    """Whether a table has deltas with the common dictionary: then the same messages precede the rows."""
-    place = table.schema.get_field_index(_OP)
-    if place < 0 or table.schema.types[place] != deltas.OP:
-        return False
-    return all(chunk.dictionary.equals(deltas.WORDS) for chunk in table.column(place).chunks)
+class _Start(NamedTuple):
+    """What a stream of tables of one schema begins with: the schema, then the words of its ops, if any."""
+
+    alone: bytes  # without rows there are no words
+    with_rows: bytes
+    op: int  # which column has the ops; -1: none
+
+    def fits(self, table: pa.Table) -> bool:
+        """Whether a table's ops, if it has any, are coded by the words of all deltas."""
+        if self.op < 0:
+            return True
+        return all(each.dictionary.equals(deltas.WORDS) for each in table.column(self.op).chunks)
 
 
 @lru_cache(maxsize=256)
-def _first_bytes(schema: pa.Schema, *, rows: bool = True, words: bool = False) -> bytes | None:
-    """What a stream of such a table starts with; None if unknown.
-
-    It is the schema and, before rows of deltas, the words of their ops.
-    """
-    encoded = [field.name for field in schema if pa.types.is_dictionary(field.type)]
-    if not encoded or not rows:
-        data: bytes = schema.serialize().to_pybytes()
-        return data
-    if not words or encoded != [_OP]:
+def _start_of(schema: pa.Schema) -> _Start | None:
+    """What streams of a schema begin with; None if that depends on the rows, or is not known."""
+    if any(map(pa.types.is_nested, schema.types)):
+        return None
+    alone: bytes = schema.serialize().to_pybytes()
+    encoded = [field for field in schema if pa.types.is_dictionary(field.type)]
+    if not encoded:
+        return _Start(alone, alone, -1)
+    if [field.name for field in encoded] != [_OP] or encoded[0].type != deltas.OP:
         return None
     op = deltas.op_column(b"\0")
     columns = [op if field.name == _OP else pa.nulls(1, field.type) for field in schema]
     stream = _written(pa.table(columns, schema=schema))
     *first, _ = pa.ipc.MessageReader.open_stream(pa.py_buffer(stream))
-    return b"".join(each.serialize().to_pybytes() for each in first)
+    words = b"".join(each.serialize().to_pybytes() for each in first)
+    return _Start(alone, words, schema.get_field_index(_OP))
 
 
 def from_bytes(data: Any) -> pa.Table:

@@ -73,6 +73,12 @@ class _Segment:
     newest: float = 0.0
     offsets: array[int] | None = field(default_factory=lambda: array("Q"))  # None: not read yet
 
+    @classmethod
+    def found(cls, path: Path) -> _Segment:
+        """A file that is there; until it is read, its newest entry is as old as the file."""
+        about = path.stat()
+        return cls(int(path.stem), path, about.st_size, about.st_mtime, offsets=None)
+
 
 class Log:
     """The log in one directory, which ends at the entry `end`.
@@ -109,7 +115,7 @@ class Log:
         self._descriptor: int | None = None
         snapshot.make_directory(path)
         found = sorted(each for each in path.iterdir() if _NAME.fullmatch(each.name))
-        self._segments = [_Segment(int(each.stem), each, each.stat().st_size, offsets=None) for each in found]
+        self._segments = [_Segment.found(each) for each in found]
         self._spares = {each: each.stat().st_size for each in sorted(path.glob("*.spare"))}
         self._end = end
         self._open()

@@ -51,6 +51,38 @@ class DuckdbRanges:
         return list(lists[place]) if place < len(ids) and ids[place] == row else []
 
 
+class SqliteRanges:
+    """Lists that SQLite makes anew after every batch: for each range the k best by an index on the value."""
+
+    def __init__(self, objects: Columns, subscriptions: Columns, k: int) -> None:
+        self._base = sqlite3.connect(":memory:", check_same_thread=False)
+        self._base.execute("create table o (id integer primary key, x real, y real)")
+        self._base.execute("create table s (id integer primary key, x_lo real, x_hi real)")
+        for table, rows, names in (
+            ("o", objects, ("id", "x", "y")),
+            ("s", subscriptions, ("id", "x_lo", "x_hi")),
+        ):
+            columns = zip(*(rows[name].tolist() for name in names), strict=True)
+            self._base.executemany(f"insert into {table} values (?, ?, ?)", columns)  # noqa: S608
+        self._base.execute("create index by_value on o (y, id, x)")
+        self._base.execute("analyze")
+        self._asked = (
+            "select (select group_concat(id) from (select o.id as id from o "  # noqa: S608
+            f"where o.x between s.x_lo and s.x_hi order by o.y, o.id limit {int(k)})) from s order by s.id"
+        )
+        self._lists: list[tuple[str | None]] = []
+
+    def publish(self, events: Columns) -> None:
+        """Take new values; all lists are asked for."""
+        news = zip(events["y"].tolist(), events["id"].tolist(), strict=True)
+        self._base.executemany("update o set y = ? where id = ?", news)
+        self._lists = self._base.execute(self._asked).fetchall()
+
+    def items(self, row: int) -> list[int]:
+        """The ids in one list, best first."""
+        return [int(item) for item in (self._lists[row][0] or "").split(",") if item]
+
+
 class DuckdbSkyline:
     """The skyline at every position by a condition that nothing better exists."""
 

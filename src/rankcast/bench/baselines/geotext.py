@@ -90,7 +90,8 @@ class TermAtATime:
     ) -> None:  # fmt: skip
         both = pa.concat_tables([messages.select(["terms"]), subscriptions.select(["terms"])])
         bags = bags_of(read.read(both, [TERMS], where="texts", extra="ignore")["terms"])
-        weight = unit_weights(bags, np.array([vocabulary.idf(word) for word in _words(bags)]))
+        self._idf = np.array([vocabulary.idf(word) for word in _words(bags)])
+        weight = unit_weights(bags, self._idf)
         self._messages = _texts(bags, weight, 0, messages.num_rows)
         self._interests = _texts(bags, weight, messages.num_rows, both.num_rows)
         x, y, alpha = (subscriptions[name].to_numpy() for name in ("x", "y", "alpha"))

@@ -46,6 +46,18 @@ class Links(NamedTuple):
     used: Integers
 
 
+class Given(NamedTuple):
+    """Where a program stands in the stream, so that another one can go on from there."""
+
+    k: int
+    idf: NDArray[np.float64]
+    messages: Texts
+    interests: Texts
+    places: Places
+    boards: Boards
+    span: tuple[int, int]  # the oldest message of the window, and the next to come
+
+
 class BufferedTermAtATime(TermAtATime):
     """`TermAtATime` with buffers of up to `factor` times k messages; see there for what it is given."""
 
@@ -80,6 +92,11 @@ class BufferedTermAtATime(TermAtATime):
         twin.boards = Boards._make(array.copy() for array in self.boards)
         twin._links = Links._make(array.copy() for array in self._links)
         return twin
+
+    def given(self) -> Given:
+        """What another program needs to go on from here; not copied."""
+        span = self._oldest, self._next
+        return Given(self._k, self._idf, self._messages, self._interests, self._places, self.boards, span)
 
     def turn(self, count: int) -> None:
         """Let the next so many messages in, each after the oldest one has gone."""

@@ -1,4 +1,4 @@
-"""Ranked matching by Lucene: a Java process with an index sorted by score, see `benchmarks/peers/lucene`.
+"""Lucene in a Java process of ours, see `benchmarks/peers/lucene`: ranked matching, and geo-text top-k.
 
 `make peers-lucene` sets it up in `out/peers/lucene`, or where RANKCAST_PEERS says. Rows and events go through
 pipes; a batch is one message, so that what they cost is small beside a search.
@@ -9,36 +9,54 @@ from __future__ import annotations
 import os
 import shutil
 import struct
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast.bench.baselines.geotext_buffers import BufferedTermAtATime
 from rankcast.bench.baselines.matching import Best
+from rankcast.bench.baselines.programs import Program, numbers, peers
 from rankcast.bench.workloads import Columns
 
 Lists = Sequence[Sequence[int] | None]
 
 
 def _home() -> Path:
-    return Path(os.environ.get("RANKCAST_PEERS", "out/peers")) / "lucene"
+    return peers() / "lucene"
 
 
 def lucene_installed() -> bool:
     """Say whether Lucene and Java are there; if not, tell how to get it."""
-    there = (_home() / "Matching.class").exists() and shutil.which("java") is not None
+    compiled = all((_home() / f"{name}.class").exists() for name in ("Matching", "GeoText"))
+    there = compiled and shutil.which("java") is not None
     if not there:
         sys.stderr.write("Lucene is left out: not set up (make peers-lucene; needs Java 17 and Maven)\n")
     return there
 
 
-class LuceneMatching:
+class _Java(Program):
+    """One of our Java programs, over an index in a temporary directory."""
+
+    def __init__(self, name: str) -> None:
+        self._directory = tempfile.TemporaryDirectory()
+        path = os.pathsep.join([str(_home()), *map(str, sorted(_home().glob("*.jar")))])
+        java = shutil.which("java") or "java"
+        super().__init__(
+            "Lucene", [java, "-Xmx3g", "-XX:+UseSerialGC", "-cp", path, name, self._directory.name]
+        )
+
+    def close(self) -> None:
+        """End the process."""
+        super().close()
+        self._directory.cleanup()
+
+
+class LuceneMatching(_Java):
     """Subscriptions as documents of Lucene, events as queries.
 
     `lists` has for each category what every row accepts and refuses, as codes or None; events have the code
@@ -53,27 +71,14 @@ class LuceneMatching:
         lists: Mapping[str, tuple[Lists, Lists]] | None = None,
     ) -> None:
         self._over, self._lists = list(over), lists or {}
-        self._directory = tempfile.TemporaryDirectory()
-        path = os.pathsep.join([str(_home()), *map(str, sorted(_home().glob("*.jar")))])
-        java = shutil.which("java") or "java"
-        self._process = subprocess.Popen(  # noqa: S603  # our own program over our own files
-            [java, "-Xmx3g", "-XX:+UseSerialGC", "-cp", path, "Matching", self._directory.name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        self._input, self._output = (
-            cast(IO[bytes], self._process.stdin),
-            cast(IO[bytes], self._process.stdout),
-        )
+        super().__init__("Matching")
         size = len(rows["id"])
         self._send(struct.pack(">4i", k, len(self._over), len(self._lists), size))
-        self._send(_numbers(rows["id"], ">i8"), _numbers(rows["score"], ">f8"))
+        self._send(numbers(rows["id"], ">i8"), numbers(rows["score"], ">f8"))
         for name in self._over:
-            self._send(_numbers(rows[f"{name}_lo"], ">f8"), _numbers(rows[f"{name}_hi"], ">f8"))
+            self._send(numbers(rows[f"{name}_lo"], ">f8"), numbers(rows[f"{name}_hi"], ">f8"))
         for accepted, refused in self._lists.values():
             self._send(_interleaved(accepted, refused))
-        self._input.flush()
         self._receive(4)
 
     def publish(self, events: Columns) -> Best:
@@ -81,10 +86,9 @@ class LuceneMatching:
         size = len(events["id"])
         self._send(struct.pack(">i", size))
         for name in self._over:
-            self._send(_numbers(events[name], ">f8"))
+            self._send(numbers(events[name], ">f8"))
         for name in self._lists:
-            self._send(_numbers(events[name], ">i4"))
-        self._input.flush()
+            self._send(numbers(events[name], ">i4"))
         counts = np.frombuffer(self._receive(4 * size), ">i4")
         ends = np.cumsum(counts)
         total = int(ends[-1]) if size else 0
@@ -92,30 +96,36 @@ class LuceneMatching:
         scores = np.frombuffer(self._receive(8 * total), ">f8").astype(np.float64)
         return [(ids[a:b], scores[a:b]) for a, b in pairwise([0, *ends.tolist()])]
 
-    def close(self) -> None:
-        """End the process."""
-        self._input.close()
-        self._process.wait(10)
-        self._output.close()
-        self._directory.cleanup()
 
-    def __del__(self) -> None:
-        if getattr(self, "_process", None) is not None and self._process.poll() is None:
-            self.close()
+class LuceneGeotext(_Java):
+    """Lists of messages that begin as those of a plain program; a message is a query over subscriptions."""
 
-    def _send(self, *parts: bytes) -> None:
-        for part in parts:
-            self._input.write(part)
+    def __init__(self, plain: BufferedTermAtATime) -> None:
+        super().__init__("GeoText")
+        given = plain.given()
+        boards, places = given.boards, given.places
+        sizes = given.k, boards.item.shape[1], places.x.size, places.message_x.size, given.idf.size
+        self._send(struct.pack(">7id", *sizes, *given.span, places.diagonal), numbers(given.idf, ">f8"))
+        for texts, x, y in (
+            (given.interests, places.x, places.y),
+            (given.messages, places.message_x, places.message_y),
+        ):
+            self._send(numbers(texts.start, ">i4"), numbers(texts.term, ">i4"))
+            self._send(*(numbers(column, ">f8") for column in (texts.weight, x, y)))
+        self._send(numbers(places.alpha, ">f8"), numbers(boards.size, ">i4"), numbers(boards.bar, ">f8"))
+        self._send(numbers(boards.item, ">i4"), numbers(boards.score, ">f8"))
+        self._receive(4)
 
-    def _receive(self, size: int) -> bytes:
-        found = self._output.read(size)
-        if len(found) < size:
-            raise RuntimeError("Lucene has ended")
-        return found
+    def turn(self, count: int) -> int:
+        """Let the next so many messages in, as many of the oldest go; how many lists were filled up."""
+        self._send(struct.pack(">i", count))
+        return int.from_bytes(self._receive(4), "big")
 
-
-def _numbers(values: Any, kind: str) -> bytes:
-    return np.asarray(values).astype(kind).tobytes()
+    def best(self, row: int) -> list[float]:
+        """The scores of the result of a subscription."""
+        self._send(struct.pack(">i", -1 - row))
+        size = int.from_bytes(self._receive(4), "big")
+        return list(struct.unpack(f">{size}d", self._receive(8 * size)))
 
 
 def _interleaved(accepted: Lists, refused: Lists) -> bytes:
@@ -124,4 +134,4 @@ def _interleaved(accepted: Lists, refused: Lists) -> bytes:
     for pair in zip(accepted, refused, strict=True):
         for codes in pair:
             parts.append(np.array([-1] if codes is None else [len(codes), *codes], np.int64))
-    return _numbers(np.concatenate(parts), ">i4") if parts else b""
+    return numbers(np.concatenate(parts), ">i4") if parts else b""

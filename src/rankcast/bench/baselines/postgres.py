@@ -182,3 +182,34 @@ class PostgresBoxes:
     def close(self) -> None:
         """End the server."""
         self._server.close()
+
+
+class PostgresNearest:
+    """The k nearest objects at every position by an ordered scan of a GiST index, a statement a batch."""
+
+    def __init__(self, objects: Columns, k: int) -> None:
+        self._server, self._k = Server(), k
+        base = self._server.connection
+        self._server.fill("given", {name: objects[name] for name in ("id", "x", "y")})
+        base.execute("create unlogged table o as select id, point(x, y) as place from given")
+        base.execute("create index by_place on o using gist (place)")
+        base.execute("vacuum analyze o")
+        base.execute("create temp table cars (id bigint, x double precision, y double precision)")
+        self._asked = (
+            "select array(select o.id from o order by o.place <-> point(c.x, c.y) "  # noqa: S608
+            f"limit {int(k)}) from cars c order by c.id"
+        )
+        self.found: Integers = np.empty((0, k), np.int64)
+
+    def publish(self, positions: Columns) -> None:
+        """Answer every position."""
+        base = self._server.connection
+        base.execute("truncate cars")
+        with base.cursor().copy("copy cars from stdin") as copied:
+            for row in zip(*(positions[name].tolist() for name in ("id", "x", "y")), strict=True):
+                copied.write_row(row)
+        self.found = np.array([row[0] for row in base.execute(self._asked).fetchall()], np.int64)
+
+    def close(self) -> None:
+        """End the server."""
+        self._server.close()

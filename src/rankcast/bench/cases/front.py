@@ -15,18 +15,25 @@ import numpy as np
 
 from rankcast import CoveringTable, MovingSkyline, MovingTopK, RangeTopK, scoring
 from rankcast.bench.baselines.covering import BlockedScan, RtreeCovering
+from rankcast.bench.baselines.differential import DifferentialRanges, differential_installed
 from rankcast.bench.baselines.embedded import (
     DuckdbRanges,
     DuckdbSkyline,
     NearestRtree,
     NearestTree,
     SqliteCovering,
+    SqliteRanges,
     answers_equal,
 )
 from rankcast.bench.baselines.lucene import LuceneMatching, lucene_installed
 from rankcast.bench.baselines.matching import DuckdbTop, NclsAll, ScoreOrder, SqliteScores
 from rankcast.bench.baselines.moving import Branches, Pareto
-from rankcast.bench.baselines.postgres import PostgresBoxes, PostgresRanges, postgres_installed
+from rankcast.bench.baselines.postgres import (
+    PostgresBoxes,
+    PostgresNearest,
+    PostgresRanges,
+    postgres_installed,
+)
 from rankcast.bench.baselines.range_topk import AllAnew, ThresholdScan
 from rankcast.bench.cases.covering import play
 from rankcast.bench.cases.matching import head, loaded
@@ -66,6 +73,9 @@ def ranges(parameters: Parameters, rng: np.random.Generator) -> Trial:
     engine.subscribe(subscriptions)
     targets: dict[str, Any] = {OURS: engine, PLAIN[0]: AllAnew(objects, subscriptions, k)}
     targets[PLAIN[1]] = ThresholdScan(objects, subscriptions, k)
+    if differential_installed():
+        targets["differential-dataflow"] = DifferentialRanges(objects, subscriptions, k)
+    targets["SQLite"] = SqliteRanges(objects, subscriptions, k)
     if many <= DUCKDB_RANGES:
         targets["DuckDB"] = DuckdbRanges(objects, subscriptions, k)
     if many <= POSTGRES_RANGES and postgres_installed():
@@ -225,12 +235,14 @@ def nearest(parameters: Parameters, rng: np.random.Generator) -> Trial:
     side, cars, k, steps = parameters["side"], parameters["cars"], parameters["k"], 8 * (RUNS + 1)
     places = rng.uniform(0, side, (2, parameters["objects"]))
     objects: Columns = {"id": np.arange(parameters["objects"]), "x": places[0], "y": places[1]}
-    parts = list(_drives(rng, side, cars, steps + 1, parameters["step"] / 60))
+    parts = list(drives(rng, side, cars, steps + 1, parameters["step"] / 60))
     engine = MovingTopK(over=[], k=k, score=scoring.weighted_sum([1.0]), tuning={"threads": 1})
     engine.upsert(objects)
     engine.subscribe(parts[0])
     groups = [parts[at : at + 8] for at in range(1, steps + 1, 8)]
     others: dict[str, Any] = {"scipy cKDTree": NearestTree(objects, k), "rtree": NearestRtree(objects, k)}
+    if postgres_installed():
+        others["PostgreSQL"] = PostgresNearest(objects, k)
     small = [[{name: column[: cars // 20] for name, column in group[-1].items()}] for group in groups]
 
     def agrees(_: Any) -> bool:
@@ -242,7 +254,11 @@ def nearest(parameters: Parameters, rng: np.random.Generator) -> Trial:
         contenders=[
             Contender(OURS, _driven, _turns(engine, groups)),
             Contender("scipy cKDTree", _driven, _turns(others["scipy cKDTree"], groups)),
-            Contender("rtree", _driven, _turns(others["rtree"], small), work=cars // 20),
+            *(
+                Contender(name, _driven, _turns(other, small), work=cars // 20)
+                for name, other in others.items()
+                if name != "scipy cKDTree"
+            ),
         ],
         baseline=OURS,
         agrees=agrees,
@@ -253,7 +269,7 @@ def _driven(turn: tuple[Any, Any]) -> Any:
     return publish_all(*turn)
 
 
-def _drives(rng: np.random.Generator, side: float, cars: int, steps: int, km: float) -> Iterator[Columns]:
+def drives(rng: np.random.Generator, side: float, cars: int, steps: int, km: float) -> Iterator[Columns]:
     """Positions of cars that keep their way and turn at the borders, step by step."""
     place, angle = rng.uniform(0, side, (2, cars)), rng.uniform(0, 2 * np.pi, cars)
     way = km * np.array([np.cos(angle), np.sin(angle)])
@@ -280,7 +296,7 @@ def skylines(parameters: Parameters, rng: np.random.Generator) -> Trial:
     for axis in "xy":
         objects[axis] = objects[axis] / moving.UNIVERSE * side
     steps = 10 * (RUNS + 1)
-    parts = list(_drives(rng, side, cars, steps + 1, 1 / 60))
+    parts = list(drives(rng, side, cars, steps + 1, 1 / 60))
     groups = [parts[at : at + 10] for at in range(1, steps + 1, 10)]
     engine = MovingSkyline(over=over, tuning={"threads": 1})
     engine.upsert(objects)

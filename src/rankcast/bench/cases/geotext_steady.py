@@ -103,7 +103,8 @@ def steady(parameters: Parameters) -> Steady:
     return Steady(messages, subscriptions, vocabulary, window, parameters["k"], half_lives, generated)
 
 
-def _same(one: GeoTextTopK, other: BufferedTermAtATime) -> bool:
+def same_scores(one: GeoTextTopK, other: BufferedTermAtATime) -> bool:
+    """Whether the scores of a sample of lists are the same."""
     for row in range(SAMPLE):
         found, expected = one.results([row])["score"].to_pylist(), other.best(row)
         if len(found) != len(expected) or not np.allclose(found, expected, rtol=0.0, atol=ROUNDING):
@@ -138,7 +139,7 @@ def against_kmax(parameters: Parameters, _: np.random.Generator) -> Trial:
         engine, other = made.engine(), plain.again()
         engine.publish(made.messages.slice(2 * made.window, FEW))
         other.turn(FEW)
-        return _same(engine, other)
+        return same_scores(engine, other)
 
     return Trial(
         work=parameters["events"],

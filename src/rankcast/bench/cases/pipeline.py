@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +122,16 @@ class Piped:
         self._take()
         self._lay(self._feed.batches)
         return self
+
+    def stopped(self) -> Path:
+        """Run until all is taken, if that was not done yet, and stop; the folder of it."""
+        if self._running is None:
+            self.ready()
+            self._take()
+        if Piped.running is self._running:
+            self._running.stop()
+            Piped.running = None
+        return self._folder
 
     def take(self) -> dict[str, float]:
         """Take what lies ready; how many answers, how long a micro-batch and its shards took, most memory."""
@@ -325,3 +335,45 @@ def check(parameters: Parameters, rng: np.random.Generator) -> Trial:
         return subprocess.run(command, capture_output=True, check=True).returncode  # noqa: S603
 
     return Trial(1, [Contender("check", run=run)], agrees=lambda answers: answers["check"] == 0)
+
+
+@case(
+    "pipeline.reshard",
+    small={"subscriptions": [2_000], "window": [1_000], "k": [10]},
+    full={"subscriptions": [1_000_000], "window": [10_000], "k": [10]},
+    seed=76,
+    unit="subscription",
+    runs=1,
+)
+def other_shards(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """A stopped stream of messages gets 8 shards instead of 2, of their snapshots and without history."""
+    window, size = parameters["window"], 200
+    rows = geotext.messages(window + 2 * size, rng)
+    wishes = geotext.subscriptions(rows.slice(0, window), parameters["subscriptions"], rng)
+    first = [rows.slice(start, stop - start) for start, stop in pairwise(_growing(window, 2_000))]
+    settings = (
+        f'name = "GeoTextTopK"\nbounds = {list(geotext.BOUNDS)}\nwindow = {window}\nk = {parameters["k"]}'
+    )
+    feed = Feed(first, [rows.slice(window + start, size) for start in (0, size)], warm=1)
+    piped = Piped(settings, wishes, feed, 2)
+    numbers = count()
+
+    def stopped() -> Path:
+        return piped.stopped() / f"anew-{next(numbers)}"
+
+    def anew(place: Path) -> dict[str, float]:
+        from rankcast.spark import reshard  # noqa: PLC0415
+
+        old = piped.stopped()
+        made = reshard(
+            spark_streams.session(),
+            state=old / "checkpoint" / "state",
+            checkpoint=old / "checkpoint",
+            to_state=place / "state",
+            to_checkpoint=place / "checkpoint",
+            shards=8,
+        )
+        return {"shards": float(len(made.shards))}
+
+    contender = Contender("2 to 8 shards", prepare=stopped, run=anew)
+    return Trial(parameters["subscriptions"], [contender])

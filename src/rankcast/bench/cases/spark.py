@@ -132,7 +132,7 @@ def without_state(parameters: Parameters, rng: np.random.Generator) -> Trial:
     runs=3,
 )
 def shards(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """All work of range top-k in 1 shard and in 8, one after the other: every shard is sent every event.
+    """All work of range top-k in 1, 2, 4 and 8 shards, one after the other: all are sent every event.
 
     Subscriptions are divided by place, as a table is, or by their ids, as commands are.
     """
@@ -147,11 +147,10 @@ def shards(parameters: Parameters, rng: np.random.Generator) -> Trial:
         for _ in range(parameters["batches"])
     ]
     points = np.column_stack([asked["x_lo"], asked["x_hi"]])
-    ways = {
-        "1 shard": np.zeros(low.size, np.int64),
-        "8 shards, by place": zone_of(learn(points[:20_000], 8), points),
-        "8 shards, by id": rng.integers(0, 8, low.size),
-    }
+    ways = {"1 shard": np.zeros(low.size, np.int64)}
+    for count in (2, 4, 8):
+        ways[f"{count} shards, by place"] = zone_of(learn(points[:20_000], count), points)
+        ways[f"{count} shards, by id"] = rng.integers(0, count, low.size)
 
     def made(zones: Any) -> list[RangeTopK]:
         engines = []

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rankcast.bench.workloads import Columns, Floats, Integers
 
-BoxKind = Literal["uniform", "heavy-tailed"]
+BoxKind = Literal["uniform", "heavy-tailed", "length-first"]
 Order = Literal["ascending", "descending", "growing", "shrinking", "random", "drifting"]
 BITS = 20
 SMALLEST = 1e-3
@@ -49,6 +49,10 @@ def boxes(
         lo, hi = np.minimum(one, other), np.maximum(one, other)
     elif kind == "heavy-tailed":
         lo, hi = _heavy_tailed(shape, top, rng)
+    elif kind == "length-first":
+        length = np.floor(rng.random(shape) * (top + 1))
+        lo = np.floor(rng.random(shape) * (top + 1 - length))
+        hi = lo + length
     else:
         raise ValueError(f"unknown kind of boxes: {kind!r}")
     rows: Columns = {"id": np.arange(count)}

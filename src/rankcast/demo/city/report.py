@@ -13,7 +13,8 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from rankcast.bench.report import INK, PALETTE, Markup
+from rankcast.bench.drawing import INK, PALETTE
+from rankcast.bench.markup import Markup
 from rankcast.demo import pages
 from rankcast.demo.city.evening import (
     CENTRES,

@@ -25,7 +25,8 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from rankcast.bench.report import INK, PALETTE, Markup, element
+from rankcast.bench.drawing import INK, PALETTE
+from rankcast.bench.markup import Markup, element
 from rankcast.demo import pages
 from rankcast.demo.pipelines import feeds, kernels
 from rankcast.demo.pipelines.feeds import Flow

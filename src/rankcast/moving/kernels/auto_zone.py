@@ -39,11 +39,10 @@ from rankcast.moving.kernels.bounded_search import (
 )
 from rankcast.moving.kernels.circles import highest_of, lemma
 from rankcast.moving.kernels.rtree import BRANCH, Rtree
-from rankcast.moving.kernels.rtree_search import Queries
-from rankcast.moving.kernels.scores import Floats, Ints, Rows, ScoreForm, value
+from rankcast.moving.kernels.rtree_search import Queries, place_of
+from rankcast.moving.kernels.scores import Floats, Ints, Rows, ScoreForm, apart, at_line, at_row, value
 from rankcast.moving.kernels.zone_follow import ZoneColumns
 from rankcast.moving.kernels.zone_search import FoundZones
-from rankcast.structures.distance import distance
 from rankcast.structures.jit import EXACT
 
 UNKNOWN = -1.0
@@ -84,11 +83,14 @@ def leaves_of(place: Ints, held: ZoneColumns, rows: Rows) -> Rows:
 
 
 @njit(**EXACT)
-def learn_pace(metric: int, known: Paces, held: ZoneColumns, rows: Rows, x: Floats, y: Floats) -> None:
+def learn_pace(
+    metric: int, known: Paces, held: ZoneColumns, rows: Rows, x: Floats, y: Floats, z: Floats
+) -> None:
     """Learn from queries that have left their zones for these places."""
     for i in range(rows.size):
         row = rows[i]
-        way = distance(metric, held.x[row], held.y[row], x[i], y[i]) / max(1, known.steps[row])
+        centre = at_line(metric, held.x, held.y, held.z, row)
+        way = apart(metric, centre, at_line(metric, x, y, z, i)) / max(1, known.steps[row])
         before = known.pace[row]
         known.pace[row] = way if before < 0.0 else before + LATEST * (way - before)
 
@@ -130,7 +132,7 @@ def _seed(
 ) -> None:
     """Collect the former members that are still there and pass the filter, scored from the place."""
     size, start, n = found.size, held.start[row], 0
-    x, y = queries.x[i], queries.y[i]
+    place = place_of(form.metric, queries, i)
     for j in range(start, start + min(held.count[row], found.row.size)):
         o = held.member[j]
         if tree.place[o] < 0:
@@ -141,7 +143,7 @@ def _seed(
                 outside |= attributes[o, a] < queries.lower[i, a] or attributes[o, a] > queries.upper[i, a]
         if outside:
             continue
-        d = distance(form.metric, x, y, record[o, 0], record[o, 1])
+        d = apart(form.metric, place, at_row(form.metric, record, o))
         found.row[n], found.away[n] = o, d
         found.score[n] = value(form, record[o, 2], record[o, 3], d)
         n += 1

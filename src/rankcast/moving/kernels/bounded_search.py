@@ -30,7 +30,7 @@ from numba import njit
 
 from rankcast.moving.kernels.circles import Best, forever, highest_of
 from rankcast.moving.kernels.rtree import BRANCH, Rtree, root_of
-from rankcast.moving.kernels.rtree_search import Queries, may_pass, passes
+from rankcast.moving.kernels.rtree_search import Queries, may_pass, passes, place_of
 from rankcast.moving.kernels.scores import (
     DISTANCE,
     POWER,
@@ -38,6 +38,7 @@ from rankcast.moving.kernels.scores import (
     SUM,
     Floats,
     Ints,
+    Place,
     Rows,
     ScoreForm,
     highest,
@@ -55,12 +56,16 @@ SHRINKS = 40  # halvings of a radius before it is taken for 0
 
 
 class Coordinates(NamedTuple):
-    """What distances are measured by: boxes (blocks, axes, 16) and points (leaves, axes, 16)."""
+    """What distances are measured by: boxes and points in columns (n, C, 16), of which two or three count.
+
+    The first two columns do, and of three axes the one that is called `third`.
+    """
 
     low: Floats
     high: Floats
     point: Floats
     axes: int
+    third: int
 
 
 class Candidates(NamedTuple):
@@ -109,38 +114,40 @@ def _measure(metric: int, total: Floats) -> None:
 
 
 @njit(**EXACT)
-def _set_spot(metric: int, x: float, y: float, spot: Floats) -> None:
+def _set_spot(metric: int, place: Place, spot: Floats) -> None:
     """Set the coordinates that a place is measured from."""
     if metric == HAVERSINE:
-        unit_vector(x, y, spot)
+        unit_vector(place[0], place[1], spot)
     else:
-        spot[0], spot[1] = x, y
+        spot[0], spot[1], spot[2] = place
 
 
 @njit(**EXACT)
 def _to_boxes(
-    metric: int, low: Floats, high: Floats, axes: int, spot: Floats, block: int, total: Floats
+    metric: int, low: Floats, high: Floats, axes: int, third: int, spot: Floats, block: int, total: Floats
 ) -> None:
     """How far the boxes of the children of a block are."""
     for j in range(BRANCH):
         total[j] = 0.0
     for axis in range(axes):
-        q = spot[axis]
+        q, column = spot[axis], axis if axis < 2 else third
         for j in range(BRANCH):
-            gap = max(low[block, axis, j] - q, q - high[block, axis, j], 0.0)
+            gap = max(low[block, column, j] - q, q - high[block, column, j], 0.0)
             total[j] += gap if metric == MANHATTAN else gap * gap
     _measure(metric, total)
 
 
 @njit(**EXACT)
-def _to_points(metric: int, point: Floats, axes: int, spot: Floats, leaf: int, total: Floats) -> None:
+def _to_points(
+    metric: int, point: Floats, axes: int, third: int, spot: Floats, leaf: int, total: Floats
+) -> None:
     """How far the points of a leaf are."""
     for j in range(BRANCH):
         total[j] = 0.0
     for axis in range(axes):
-        q = spot[axis]
+        q, column = spot[axis], axis if axis < 2 else third
         for j in range(BRANCH):
-            gap = point[leaf, axis, j] - q
+            gap = point[leaf, column, j] - q
             total[j] += abs(gap) if metric == MANHATTAN else gap * gap
     _measure(metric, total)
 
@@ -203,8 +210,8 @@ def nearest(
     stack, bound, gap, key, spot = found.stack, found.bound, found.gap, found.key16, found.spot
     rows, scores, aways = found.row, found.score, found.away
     point, low, high, held, firsts, widths = tree.point, tree.low, tree.high, tree.row, tree.first, tree.width
-    at_low, at_high, at_point, axes = at.low, at.high, at.point, at.axes
-    _set_spot(metric, x, y, spot)
+    at_low, at_high, at_point, axes, third = at.low, at.high, at.point, at.axes, at.third
+    _set_spot(metric, place_of(metric, queries, i), spot)
     n, depth, nodes, tried = 0, 0, 0, 0
     for layer in range(tree.count.size):
         if tree.count[layer] > 0:
@@ -219,7 +226,7 @@ def nearest(
         if entry < 0:
             block, start = ~entry, depth
             first = np.int64(firsts[block])
-            _to_boxes(metric, at_low, at_high, axes, spot, block, gap)
+            _to_boxes(metric, at_low, at_high, axes, third, spot, block, gap)
             _least_keys(form, high if form.kind == DISTANCE else low, low, block, gap, key)
             for j in range(widths[block]):
                 if not key[j] <= worst or (filtered and not may_pass(tree, queries, i, block, j)):
@@ -231,7 +238,7 @@ def nearest(
                 stack[to], bound[to] = first + j if first >= 0 else ~(~first + j), key[j]
                 depth += 1
             continue
-        _to_points(metric, at_point, axes, spot, entry, gap)
+        _to_points(metric, at_point, axes, third, spot, entry, gap)
         _least_keys(form, point, point, entry, gap, key)
         for j in range(BRANCH):
             row = held[entry, j]
@@ -377,8 +384,8 @@ def collect(
     stack, gap, spot, size = found.stack, found.gap, found.spot, found.size
     rows, scores, aways = found.row, found.score, found.away
     point, low, high, held, firsts, widths = tree.point, tree.low, tree.high, tree.row, tree.first, tree.width
-    at_low, at_high, at_point, axes = at.low, at.high, at.point, at.axes
-    _set_spot(metric, x, y, spot)
+    at_low, at_high, at_point, axes, third = at.low, at.high, at.point, at.axes, at.third
+    _set_spot(metric, place_of(metric, queries, i), spot)
     n, depth = 0, 0
     for layer in range(tree.count.size):
         if tree.count[layer] > 0:
@@ -391,7 +398,7 @@ def collect(
         if entry < 0:
             block = ~entry
             first = np.int64(firsts[block])
-            _to_boxes(metric, at_low, at_high, axes, spot, block, gap)
+            _to_boxes(metric, at_low, at_high, axes, third, spot, block, gap)
             for j in range(widths[block]):
                 s = high[block, 2, j] if form.kind == DISTANCE else low[block, 2, j]
                 if _may_count(form, s, low[block, 3, j], gap[j], zone[RADIUS], zone[REACH]) and (
@@ -400,7 +407,7 @@ def collect(
                     stack[depth] = first + j if first >= 0 else ~(~first + j)
                     depth += 1
             continue
-        _to_points(metric, at_point, axes, spot, entry, gap)
+        _to_points(metric, at_point, axes, third, spot, entry, gap)
         for j in range(BRANCH):
             row, s, p = held[entry, j], point[entry, 2, j], point[entry, 3, j]
             if row < 0 or not _may_count(form, s, p, gap[j], zone[RADIUS], zone[REACH]):

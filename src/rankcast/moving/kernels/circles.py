@@ -5,9 +5,10 @@ none is known, at most `limit`. `irrelevant` does so for an object against all o
 circle. There are three methods, of which the best that applies is taken:
 
 - `lemma`: the highest score of o in a circle against the lowest of p (Lemma 10): any metric, any score.
-- Closed forms in the euclidean plane. Weighted sum: where p comes before o, d(o) - d(p) > c, is bounded by
-  one branch of a hyperbola with the foci o and p. Weighted product and distance: where d(p) < a d(o), by a
-  circle of Apollonius. The radius is the distance to that curve: the largest circle there is.
+- Closed forms in the euclidean plane, and in space. Weighted sum: where p comes before o, d(o) - d(p) > c,
+  is bounded by one branch of a hyperbola with the foci o and p. Weighted product and distance: where
+  d(p) < a d(o), by a circle of Apollonius. The radius is the distance to that curve: the largest circle
+  there is.
 - `trim`: the paper's rectangles, for every other score in the plane.
 
 The hyperbola. In the frame of its axes, x^2/a^2 - y^2/b^2 = 1, the branch at x > 0 is (a sqrt(1 + s^2), b
@@ -40,11 +41,16 @@ from rankcast.moving.kernels.scores import (
     DISTANCE,
     LEMMA,
     PRODUCT,
+    SPACE,
     SUM,
     Floats,
     Ints,
+    Place,
     Rows,
     ScoreForm,
+    Z,
+    apart,
+    at_row,
     box_distance,
     far_distance,
     fuzz,
@@ -52,7 +58,7 @@ from rankcast.moving.kernels.scores import (
     lowest,
     value,
 )
-from rankcast.structures.distance import EUCLIDEAN, HAVERSINE, distance
+from rankcast.structures.distance import EUCLIDEAN, HAVERSINE
 from rankcast.structures.heap import pop, push
 from rankcast.structures.jit import EXACT
 
@@ -136,9 +142,7 @@ def _trimmed(form: ScoreForm, o: Floats, p: Floats, box: Floats) -> bool:
 
 
 @njit(**EXACT)
-def trim(
-    form: ScoreForm, o: Floats, p: Floats, place: tuple[float, float], known: float, limit: float
-) -> float:
+def trim(form: ScoreForm, o: Floats, p: Floats, place: Place, known: float, limit: float) -> float:
     """A radius, at most `limit`, inside which o (x, y, s, p) is before p; 0 if `known` is 0.
 
     `known` is a radius that is sure already: where it is 0 the query is so close to the border that the
@@ -187,7 +191,7 @@ CLOSE = 1e-8  # Newton's steps square the error: after one this small there is n
 SHRINK = 1 - 1e-9
 
 
-Spot = tuple[float, float, float, float]  # x, y, weighted sum of attributes, distance from the place
+Spot = tuple[Place, float, float]  # where, weighted sum of attributes, distance from the place
 
 
 @njit(**EXACT)
@@ -202,6 +206,8 @@ def forever(form: ScoreForm, record: Floats, label: Ints, o: int, p: int) -> boo
         second = value(form, record[p, 2], record[p, 3], 0.0)
         return first < second or (first == second and label[o] < label[p])
     if record[o, 0] != record[p, 0] or record[o, 1] != record[p, 1] or label[o] > label[p]:
+        return False
+    if form.metric == SPACE and record[o, Z] != record[p, Z]:
         return False
     by_sum, by_product = record[o, 2] <= record[p, 2], record[o, 3] <= record[p, 3]
     if form.kind == DISTANCE:
@@ -254,26 +260,34 @@ def _normal(x: float, y: float, a2: float, b2: float) -> float:
 
 
 @njit(**EXACT)
-def to_hyperbola(o: Spot, p: Spot, place: tuple[float, float], foci: float, c: float) -> float:
-    """The distance from a place with d(o) - d(p) < c, 0 < |c| < |op|, to where d(o) - d(p) > c, or less."""
-    along_x, along_y = (p[0] - o[0]) / foci, (p[1] - o[1]) / foci
+def to_hyperbola(o: Place, p: Place, place: Place, foci: float, c: float) -> float:
+    """The distance from a place with d(o) - d(p) < c, 0 < |c| < |op|, to where d(o) - d(p) > c, or less.
+
+    In space it is a hyperboloid around the line through o and p: the nearest point lies in the plane of
+    all three, so only how far the place is along that line and from it counts.
+    """
+    along_x, along_y, along_z = (p[0] - o[0]) / foci, (p[1] - o[1]) / foci, (p[2] - o[2]) / foci
     dx, dy = place[0] - 0.5 * (o[0] + p[0]), place[1] - 0.5 * (o[1] + p[1])
-    x, y = dx * along_x + dy * along_y, abs(dy * along_x - dx * along_y)
+    dz = place[2] - 0.5 * (o[2] + p[2])
+    x, y = dx * along_x + dy * along_y + dz * along_z, abs(dy * along_x - dx * along_y)
+    if dz != 0.0 or along_z != 0.0:
+        sideways, upright = dz * along_x - dx * along_z, dz * along_y - dy * along_z
+        y = math.sqrt(y * y + sideways * sideways + upright * upright)
     a2, b2 = 0.25 * c * c, 0.25 * (foci - abs(c)) * (foci + abs(c))
     found = _normal(x if c > 0 else -x, max(y, NUDGE * foci), a2, b2)
     return found * SHRINK - 8 * NUDGE * (foci + abs(x) + y)
 
 
 @njit(**EXACT)
-def _sum_circle(weight: float, o: Spot, p: Spot, place: tuple[float, float], limit: float) -> float:
+def _sum_circle(weight: float, o: Spot, p: Spot, place: Place, limit: float) -> float:
     """The preferred circle of a weighted sum: no more than `limit`, less what rounding may do within it.
 
     The difference d(o) - d(p) changes by twice a step at most, which often says enough.
     """
-    d_o, d_p = o[3], p[3]
-    difference = (p[2] - o[2]) / weight
-    foci = distance(EUCLIDEAN, o[0], o[1], p[0], p[1])
-    rounding = 4 * APART * ((abs(o[2]) + abs(p[2])) / weight + d_o + d_p)
+    d_o, d_p = o[2], p[2]
+    difference = (p[1] - o[1]) / weight
+    foci = apart(SPACE, o[0], p[0])
+    rounding = 4 * APART * ((abs(o[1]) + abs(p[1])) / weight + d_o + d_p)
     c = difference - rounding
     if c > foci:
         limit = min(limit, (c - foci) / (8 * APART))
@@ -288,7 +302,7 @@ def _sum_circle(weight: float, o: Spot, p: Spot, place: tuple[float, float], lim
     if abs(c) <= FLAT * foci:
         line = (d_p - d_o) * (d_p + d_o) / (2 * foci)
         return min(limit, max(sure, line - max(0.0, -c) * (d_o + d_p + 2 * max(0.0, line)) / (2 * foci)))
-    return min(limit, max(sure, to_hyperbola(o, p, place, foci, c)))
+    return min(limit, max(sure, to_hyperbola(o[0], p[0], place, foci, c)))
 
 
 @njit(**EXACT)
@@ -304,7 +318,7 @@ def to_apollonius(foci: float, d_o: float, d_p: float, factor: float) -> float:
 def _ratio_circle(form: ScoreForm, record: Floats, pair: tuple[int, int, float, float]) -> float:
     """The preferred circle of a weighted product or distance."""
     o, p, d_o, d_p = pair
-    foci = distance(EUCLIDEAN, record[o, 0], record[o, 1], record[p, 0], record[p, 1])
+    foci = apart(form.metric, at_row(form.metric, record, o), at_row(form.metric, record, p))
     if form.kind == DISTANCE:
         return to_apollonius(foci, d_o, d_p, record[p, 2] / record[o, 2] * (1 + 8 * APART))
     factor = math.pow(record[o, 3] / record[p, 3], 1 / form.weight)
@@ -316,12 +330,12 @@ def _by_bounds(
     form: ScoreForm,
     record: Floats,
     pair: tuple[int, int, float, float],
-    place: tuple[float, float],
+    place: Place,
     limit: float,
 ) -> float:
     """The preferred circle of any score, by the lemma and by rectangles."""
     found = lemma(form, record, pair, limit)
-    if found >= limit or form.way == LEMMA or form.metric == HAVERSINE:
+    if found >= limit or form.way == LEMMA or form.metric in (HAVERSINE, SPACE):
         return found
     return max(found, trim(form, record[pair[0]], record[pair[1]], place, found, limit))
 
@@ -332,7 +346,7 @@ def preferred(
     record: Floats,
     label: Ints,
     pair: tuple[int, int, float, float],
-    place: tuple[float, float],
+    place: Place,
     limit: float,
 ) -> float:
     """A radius, at most `limit`, inside which o stays before p; 0 if it is not before p at the place.
@@ -344,11 +358,11 @@ def preferred(
         return limit
     if form.weight == 0.0:
         return 0.0
-    if form.way != CLOSED or form.metric != EUCLIDEAN or form.kind > DISTANCE:
+    if form.way != CLOSED or form.metric not in (EUCLIDEAN, SPACE) or form.kind > DISTANCE:
         return _by_bounds(form, record, pair, place, limit)
     if form.kind == SUM:
-        first = record[o, 0], record[o, 1], record[o, 2], d_o
-        second = record[p, 0], record[p, 1], record[p, 2], d_p
+        first = at_row(form.metric, record, o), record[o, 2], d_o
+        second = at_row(form.metric, record, p), record[p, 2], d_p
         return _sum_circle(form.weight, first, second, place, limit)
     return min(limit, _ratio_circle(form, record, pair))
 
@@ -363,7 +377,7 @@ def irrelevant(
     label: Ints,
     best: Best,
     p: int,
-    place: tuple[float, float],
+    place: Place,
     limit: float,
 ) -> float:
     """A radius, at most `limit`, inside which p stays behind all of the best: Algorithm 6.
@@ -373,7 +387,7 @@ def irrelevant(
     """
     rows, scores, aways = best
     radius, weight = limit, form.weight
-    d_p = distance(form.metric, place[0], place[1], record[p, 0], record[p, 1])
+    d_p = apart(form.metric, place, at_row(form.metric, record, p))
     score = value(form, record[p, 2], record[p, 3], d_p)
     rounding = 8 * APART + 2 * fuzz(form)
     for j in range(rows.size - 1, -1, -1):

@@ -16,6 +16,7 @@ y; which columns follow that count is up to the caller.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -23,12 +24,27 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.moving.kernels.rtree import BRANCH, Rtree, root_of
-from rankcast.moving.kernels.scores import STATIC, Floats, Ints, Rows, ScoreForm, box_distance, least, value
-from rankcast.structures.distance import distance
+from rankcast.moving.kernels.scores import (
+    SPACE,
+    Floats,
+    Ints,
+    Place,
+    Rows,
+    ScoreForm,
+    Z,
+    apart,
+    at_line,
+    at_slot,
+    box_distance,
+    gap,
+    least,
+    value,
+)
 from rankcast.structures.heap import pop, push
 from rankcast.structures.jit import EXACT
 
 HEAP, DEFERRED, BOARD, NODES, TRIED = range(5)
+NO_Z = np.empty(0)
 
 
 class Queries(NamedTuple):
@@ -40,6 +56,7 @@ class Queries(NamedTuple):
     lower: Floats
     upper: Floats
     filtered: bool  # whether any filter is there
+    z: Floats = NO_Z  # with the metric SPACE
 
 
 class SearchBuffers(NamedTuple):
@@ -106,8 +123,9 @@ def defer(
 @njit(**EXACT)
 def passes(tree: Rtree, queries: Queries, i: int, leaf: int, slot: int) -> bool:
     """Whether a point passes the filter of query i."""
+    first = tree.point.shape[1] - queries.lower.shape[1]  # attributes come last
     for a in range(queries.lower.shape[1]):
-        held = tree.point[leaf, STATIC + a, slot]
+        held = tree.point[leaf, first + a, slot]
         if held < queries.lower[i, a] or held > queries.upper[i, a]:
             return False
     return True
@@ -116,10 +134,11 @@ def passes(tree: Rtree, queries: Queries, i: int, leaf: int, slot: int) -> bool:
 @njit(**EXACT)
 def may_pass(tree: Rtree, queries: Queries, i: int, block: int, slot: int) -> bool:
     """Whether a child of a block may hold a point that passes the filter of query i."""
+    first = tree.low.shape[1] - queries.lower.shape[1]
     for a in range(queries.lower.shape[1]):
-        if tree.high[block, STATIC + a, slot] < queries.lower[i, a]:
+        if tree.high[block, first + a, slot] < queries.lower[i, a]:
             return False
-        if tree.low[block, STATIC + a, slot] > queries.upper[i, a]:
+        if tree.low[block, first + a, slot] > queries.upper[i, a]:
             return False
     return True
 
@@ -132,6 +151,23 @@ def child_distance(
     return box_distance(
         metric, x, y, low[block, 0, slot], high[block, 0, slot], low[block, 1, slot], high[block, 1, slot]
     )
+
+
+@njit(**EXACT)
+def to_child(low: Floats, high: Floats, metric: int, place: Place, block: int, slot: int) -> float:
+    """The distance of a place to the box of a child, also in space."""
+    if metric != SPACE:
+        return child_distance(low, high, metric, place[0], place[1], block, slot)
+    dx = gap(place[0], low[block, 0, slot], high[block, 0, slot])
+    dy = gap(place[1], low[block, 1, slot], high[block, 1, slot])
+    dz = gap(place[2], low[block, Z, slot], high[block, Z, slot])
+    return math.sqrt(dx * dx + dy * dy + dz * dz)
+
+
+@njit(**EXACT)
+def place_of(metric: int, queries: Queries, i: int) -> Place:
+    """Where a query is."""
+    return at_line(metric, queries.x, queries.y, queries.z, i)
 
 
 @njit(**EXACT)
@@ -160,7 +196,7 @@ def _open_block(
     form: ScoreForm, tree: Rtree, space: SearchBuffers, queries: Queries, i: int, block: int
 ) -> None:
     """Put the children of an inner block on the heap, or defer them."""
-    x, y, low, high = queries.x[i], queries.y[i], tree.low, tree.high
+    place, low, high = place_of(form.metric, queries, i), tree.low, tree.high
     keys, entries, scores, size = space.key, space.entry, space.score, space.size
     deferred, leasts, nears = space.deferred, space.least, space.near
     worst = scores[scores.size - 1] if size[BOARD] == scores.size else np.inf
@@ -168,7 +204,7 @@ def _open_block(
     for slot in range(tree.width[block]):
         if queries.filtered and not may_pass(tree, queries, i, block, slot):
             continue
-        d = child_distance(low, high, form.metric, x, y, block, slot)
+        d = to_child(low, high, form.metric, place, block, slot)
         key = least(form, low[block, 2, slot], high[block, 2, slot], low[block, 3, slot], d)
         if key > worst:
             defer(deferred, leasts, nears, size, block * BRANCH + slot, key, d)
@@ -181,7 +217,7 @@ def _open_leaf(
     form: ScoreForm, tree: Rtree, label: Ints, space: SearchBuffers, queries: Queries, i: int, leaf: int
 ) -> None:
     """Offer the objects of a leaf."""
-    x, y, point, held = queries.x[i], queries.y[i], tree.point, tree.row
+    place, point, held = place_of(form.metric, queries, i), tree.point, tree.row
     deferred, leasts, nears = space.deferred, space.least, space.near
     scores, aways, rows, size = space.score, space.away, space.row, space.size
     size[NODES] += 1
@@ -190,7 +226,7 @@ def _open_leaf(
         if row < 0 or (queries.filtered and not passes(tree, queries, i, leaf, slot)):
             continue
         size[TRIED] += 1
-        d = distance(form.metric, x, y, point[leaf, 0, slot], point[leaf, 1, slot])
+        d = apart(form.metric, place, at_slot(form.metric, point, leaf, slot))
         score = value(form, point[leaf, 2, slot], point[leaf, 3, slot], d)
         score, d, row = _offer(scores, aways, rows, size, label, score, d, row)
         if row >= 0:
@@ -220,7 +256,7 @@ def best_first(
             _open_block(form, tree, space, queries, i, ~first + slot)
     for j in range(size[HEAP]):
         block, slot = entries[j] // BRANCH, entries[j] % BRANCH
-        d = child_distance(low, high, form.metric, queries.x[i], queries.y[i], block, slot)
+        d = to_child(low, high, form.metric, place_of(form.metric, queries, i), block, slot)
         defer(deferred, leasts, nears, size, entries[j], keys[j], d)
     size[HEAP] = 0
 
@@ -273,8 +309,8 @@ def children(
                 continue
             found.query[size] = i
             found.child[size] = first + slot if first >= 0 else ~(~first + slot)
-            found.distance[size] = child_distance(
-                tree.low, tree.high, metric, queries.x[i], queries.y[i], b, slot
+            found.distance[size] = to_child(
+                tree.low, tree.high, metric, place_of(metric, queries, i), b, slot
             )
             for a in range(upper.size):
                 side = tree.high if upper[a] else tree.low
@@ -300,8 +336,8 @@ def points(
             if row < 0 or (queries.filtered and not passes(tree, queries, i, at, slot)):
                 continue
             found.query[size], found.child[size] = i, row
-            found.distance[size] = distance(
-                metric, queries.x[i], queries.y[i], tree.point[at, 0, slot], tree.point[at, 1, slot]
+            found.distance[size] = apart(
+                metric, place_of(metric, queries, i), at_slot(metric, tree.point, at, slot)
             )
             for a in range(upper.size):
                 found.values[size, a] = tree.point[at, first_column + a, slot]

@@ -11,7 +11,8 @@ product), so that
 | DISTANCE | d / s                                         | -s, d      |
 | WASPAS   | lam (s + w d) + (1 - lam) (p d^w)             | s, p, d    |
 
-with the same operations in the same order as there, hence the same bits. A record is (x, y, s, p).
+with the same operations in the same order as there, hence the same bits. A record is (x, y, s, p), or with
+the metric SPACE, the euclidean one of three dimensions, (x, y, s, p, z). A place is (x, y, z).
 
 Rounding. Additions, products and roots are monotonic as computed, so the plane's bounds over a box are
 exact. The sines of haversine and the C library's power are not: bounds that use them give way a little
@@ -38,10 +39,13 @@ from rankcast.structures.jit import EXACT
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Rows = NDArray[np.int32]
+Place = tuple[float, float, float]
 
 SUM, PRODUCT, DISTANCE, WASPAS, CUSTOM = range(5)
 CLOSED, TRIM, LEMMA = range(3)
-STATIC = 4  # x, y, s, p come before the attributes
+SPACE = 3  # beside the metrics of `rankcast.structures.distance`
+STATIC = 4  # x, y, s, p come before the attributes, in space z too
+Z = 4  # the column of z
 FUZZ, PLANE_FUZZ = 1e-7, 1e-14
 MICRON = 1e-6  # metres: degrees are not finer
 POWER = 1 - 2.0**-50
@@ -149,6 +153,33 @@ def box_distance(
         return _globe_distance(x, y, low_x, high_x, low_y, high_y)
     dx, dy = gap(x, low_x, high_x), gap(y, low_y, high_y)
     return math.sqrt(dx * dx + dy * dy) if metric == EUCLIDEAN else dx + dy
+
+
+@njit(**EXACT)
+def apart(metric: int, a: Place, b: Place) -> float:
+    """The distance of two places."""
+    if metric == SPACE:
+        dx, dy, dz = a[0] - b[0], a[1] - b[1], a[2] - b[2]
+        return math.sqrt(dx * dx + dy * dy + dz * dz)
+    return distance(metric, a[0], a[1], b[0], b[1])
+
+
+@njit(**EXACT)
+def at_row(metric: int, record: Floats, row: int) -> Place:
+    """Where an object is."""
+    return record[row, 0], record[row, 1], record[row, Z] if metric == SPACE else 0.0
+
+
+@njit(**EXACT)
+def at_slot(metric: int, point: Floats, leaf: int, slot: int) -> Place:
+    """Where a point of an R-tree is."""
+    return point[leaf, 0, slot], point[leaf, 1, slot], point[leaf, Z, slot] if metric == SPACE else 0.0
+
+
+@njit(**EXACT)
+def at_line(metric: int, x: Floats, y: Floats, z: Floats, i: int) -> Place:
+    """A place in columns, of which z is empty outside of space."""
+    return x[i], y[i], z[i] if metric == SPACE else 0.0
 
 
 @njit(**EXACT)

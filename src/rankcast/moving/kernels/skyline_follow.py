@@ -311,27 +311,30 @@ FEW_ZONES = 50
 
 @njit(**EXACT)
 def mark_listing(
-    metric: int, kept: SkylineZoneColumns, rows: Rows, objects: Rows, among: int, marked: Bools
+    kept: SkylineZoneColumns, rows: Rows, objects: Rows, among: int, left: int, marked: Bools
 ) -> None:
     """Mark the zones, of some subscriptions, that have one of the objects, of `among` rows, as a member.
 
-    In the plane also those that are but points: they may grow with any change. Cost: O(members); a few
-    objects are compared one by one, which is far quicker than to look up whether a member is one of them.
+    All zones list them `left` times: then there are no more. Cost: O(members); a few objects are compared
+    one by one, which is far quicker than to look up whether a member is one of them.
     """
-    start, count, member, corners = kept.start, kept.count, kept.member, kept.corners
+    start, count, member = kept.start, kept.count, kept.member
     wanted = np.zeros(among if objects.size > FEW else 0, np.bool_)
     if wanted.size:
         wanted[objects] = True
     for row in rows:
-        mine, found = member[start[row] : start[row] + count[row]], metric == EUCLIDEAN and corners[row] == 0
+        mine, found = member[start[row] : start[row] + count[row]], 0
         if objects.size <= FEW:
             for o in objects:
                 for each in mine:
-                    found |= each == o
+                    found += each == o
         else:
             for each in mine:
-                found |= wanted[each]
-        marked[row] |= found
+                found += wanted[each]
+        marked[row] |= found > 0
+        left -= found
+        if left <= 0:
+            return
 
 
 @njit(**EXACT)

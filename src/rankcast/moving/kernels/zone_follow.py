@@ -6,10 +6,10 @@ of the others has come before one of the first k, at most their order changes; o
 changed.
 
 Zones that a changed object may break are searched in an R-tree of zones. Its points are (x, y, radius,
-reach). An object's lowest score in a zone is bounded over a block by its distance to the box of centres,
-less the largest radius; where that is above the largest reach, no zone of the block has the object as a
-member, and none can be broken by it. For each zone that is left, `members` tests whether it lists the
-object, `newcomers` whether the object's irrelevant circle is smaller than the zone.
+reach), in space (x, y, radius, reach, z). An object's lowest score in a zone is bounded over a block by its
+distance to the box of centres, less the largest radius; where that is above the largest reach, no zone of the
+block has the object as a member, and none can be broken by it. For each zone that is left, `members` tests
+whether it lists the object, `newcomers` whether the object's irrelevant circle is smaller than the zone.
 """
 
 from __future__ import annotations
@@ -22,10 +22,22 @@ from numpy.typing import NDArray
 
 from rankcast.moving.kernels.circles import Best, irrelevant
 from rankcast.moving.kernels.rtree import BRANCH, Rtree, root_of
-from rankcast.moving.kernels.rtree_search import child_distance
-from rankcast.moving.kernels.scores import Floats, Ints, Rows, ScoreForm, lowest, value
+from rankcast.moving.kernels.rtree_search import to_child
+from rankcast.moving.kernels.scores import (
+    SPACE,
+    Floats,
+    Ints,
+    Rows,
+    ScoreForm,
+    Z,
+    apart,
+    at_line,
+    at_row,
+    at_slot,
+    lowest,
+    value,
+)
 from rankcast.moving.kernels.zone_search import FoundZones
-from rankcast.structures.distance import distance
 from rankcast.structures.jit import EXACT
 
 Bools = NDArray[np.bool_]
@@ -46,6 +58,7 @@ class ZoneColumns(NamedTuple):
     count: Ints  # type: ignore[assignment]
     room: Ints
     member: Rows
+    z: Floats  # of the centre, with the metric SPACE
 
 
 @njit(**EXACT)
@@ -79,8 +92,8 @@ def first_unknown(rows: Rows) -> int:
 
 @njit(**EXACT)
 def first_beyond(places: Floats, reach: float) -> int:
-    """Where in places (2, n), line by line, the first number is beyond `reach` from 0; -1 if none is."""
-    for line in range(2):
+    """Where in places (2, n) or (3, n), by line, the first number is beyond `reach` from 0; -1: nowhere."""
+    for line in range(places.shape[0]):
         for i in range(places.shape[1]):
             if abs(places[line, i]) > reach:
                 return line * places.shape[1] + i
@@ -144,34 +157,35 @@ def follow(
     zones: tuple[Any, ...],
     rows: Rows,
     places: Floats,
-    current: tuple[Floats, Floats, Ints],
+    current: tuple[Floats, Floats, Floats, Ints],
     wanted: tuple[Ints, int],
     ordered: bool,
     flags: Flags,
 ) -> tuple[int, int]:
     """Follow queries to places (2, n): SAME result, TURNED (another one inside the zone), or OUTSIDE of it.
 
-    Those with the same result are there afterwards: `current` are x and y by row, and positions in the zone
-    so far, if these are counted. If `ordered`, such a result is brought in order; nothing else changes. A
-    result in order as it stands, with all other members behind it, as most are after a small step, needs
-    nothing more. Returns how many queries have not the same result, and how many scores of members it took:
-    the cost of a client.
+    Those with the same result are there afterwards: `current` are x, y and z by row, and positions in the
+    zone so far, if these are counted. If `ordered`, such a result is brought in order; nothing else
+    changes. A result in order as it stands, with all other members behind it, as most are after a small
+    step, needs nothing more. Returns how many queries have not the same result, and how many scores of
+    members it took: the cost of a client.
 
     Fields of a `ScoreForm`, of `ZoneColumns`, records and labels of objects come as plain tuples:
     `rankcast.structures.hashing` says why. `wanted` is, by row, k (0: the one that follows).
     """
     form, held, record, label = ScoreForm(*formula), ZoneColumns(*zones), objects[0], objects[1]
-    centre_x, centre_y, radius, starts = held.x, held.y, held.radius, held.start
+    centre_x, centre_y, centre_z, radius, starts = held.x, held.y, held.z, held.radius, held.start
     count, member, metric = held.count, held.member, form.metric
-    current_x, current_y, steps, own_k, k = current[0], current[1], current[2], wanted[0], wanted[1]
+    current_x, current_y, current_z, steps = current[0], current[1], current[2], current[3]
+    own_k, k = wanted[0], wanted[1]
     counted = steps.size > 0
     scores, changed, rescored = np.empty(0), 0, 0
     for i in range(rows.size):
-        row, at_x, at_y = rows[i], places[0, i], places[1, i]
+        row, place = rows[i], (places[0, i], places[1, i], places[2, i] if metric == SPACE else 0.0)
         flags[i] = SAME
         if counted:
             steps[row] += 1
-        if distance(metric, centre_x[row], centre_y[row], at_x, at_y) > radius[row]:
+        if apart(metric, at_line(metric, centre_x, centre_y, centre_z, row), place) > radius[row]:
             flags[i] = OUTSIDE
             changed += 1
             continue
@@ -183,7 +197,7 @@ def follow(
             same, last = True, -np.inf
             for j in range(size):
                 o = member[start + j]
-                d = distance(metric, at_x, at_y, record[o, 0], record[o, 1])
+                d = apart(metric, place, at_row(metric, record, o))
                 scores[j] = value(form, record[o, 2], record[o, 3], d)
                 same &= scores[j] > last
                 if j < most:
@@ -192,7 +206,9 @@ def follow(
                 flags[i] = TURNED
                 changed += 1
                 continue
-        current_x[row], current_y[row] = at_x, at_y
+        current_x[row], current_y[row] = place[0], place[1]
+        if metric == SPACE:
+            current_z[row] = place[2]
     return changed, rescored
 
 
@@ -210,19 +226,26 @@ def settle(
 
 
 @njit(**EXACT)
-def inside(metric: int, circles: tuple[Floats, Floats, Floats], rows: Rows, places: Floats) -> Bools:
-    """Which queries are at places (2, n) inside their zones, which are circles: x, y, radius by row."""
-    centre_x, centre_y, radius = circles
+def inside(metric: int, circles: tuple[Floats, Floats, Floats, Floats], rows: Rows, places: Floats) -> Bools:
+    """Which queries are at places (2, n) inside their zones, which are circles: x, y, z, radius by row."""
+    centre_x, centre_y, centre_z, radius = circles
     found = np.empty(rows.size, np.bool_)
     for i in range(rows.size):
         row = rows[i]
-        found[i] = distance(metric, centre_x[row], centre_y[row], places[0, i], places[1, i]) <= radius[row]
+        place = places[0, i], places[1, i], places[2, i] if metric == SPACE else 0.0
+        centre = at_line(metric, centre_x, centre_y, centre_z, row)
+        found[i] = apart(metric, centre, place) <= radius[row]
     return found
 
 
 @njit(**EXACT)
 def members_at(
-    metric: int, record: Floats, held: ZoneColumns, rows: Rows, places: tuple[Floats, Floats], starts: Ints
+    metric: int,
+    record: Floats,
+    held: ZoneColumns,
+    rows: Rows,
+    places: tuple[Floats, Floats, Floats],
+    starts: Ints,
 ) -> tuple[Rows, Floats]:
     """The first `starts[i + 1] - starts[i]` members of each zone, and their distances from the places."""
     begin, member = held.start, held.member
@@ -232,7 +255,8 @@ def members_at(
         for j in range(starts[i], starts[i + 1]):
             o = member[first + j]
             items[j] = o
-            away[j] = distance(metric, places[0][i], places[1][i], record[o, 0], record[o, 1])
+            place = at_line(metric, places[0], places[1], places[2], i)
+            away[j] = apart(metric, place, at_row(metric, record, o))
     return items, away
 
 
@@ -297,7 +321,8 @@ def compact(held: ZoneColumns, member: Rows) -> int:
 @njit(**EXACT)
 def within_reach(form: ScoreForm, tree: Rtree, one: Floats, stack: Ints, found: Rows) -> int:
     """Write the zones that an object with the record `one` may concern to `found`; return how many."""
-    size, depth = 0, 0
+    size, depth, metric = 0, 0, form.metric
+    place = one[0], one[1], one[Z] if metric == SPACE else 0.0
     for layer in range(tree.count.size):
         if tree.count[layer] > 0:
             stack[depth] = root_of(tree, layer)
@@ -307,7 +332,7 @@ def within_reach(form: ScoreForm, tree: Rtree, one: Floats, stack: Ints, found: 
         block = stack[depth]
         first = np.int64(tree.first[block])
         for slot in range(np.int64(tree.width[block])):
-            d = child_distance(tree.low, tree.high, form.metric, one[0], one[1], block, slot)
+            d = to_child(tree.low, tree.high, metric, place, block, slot)
             radius, reach = tree.high[block, 2, slot], tree.high[block, 3, slot]
             if lowest(form, one[2], one[3], d, radius) > reach:
                 continue
@@ -318,7 +343,7 @@ def within_reach(form: ScoreForm, tree: Rtree, one: Floats, stack: Ints, found: 
             leaf = first + slot
             for j in range(BRANCH):
                 if tree.row[leaf, j] >= 0:
-                    d = distance(form.metric, tree.point[leaf, 0, j], tree.point[leaf, 1, j], one[0], one[1])
+                    d = apart(metric, at_slot(metric, tree.point, leaf, j), place)
                     if lowest(form, one[2], one[3], d, tree.point[leaf, 2, j]) <= tree.point[leaf, 3, j]:
                         found[size] = tree.row[leaf, j]
                         size += 1
@@ -345,11 +370,11 @@ def _best_at_centre(
 ) -> Best:
     """The first k members of a zone as they are at its centre, best first: rows, scores, distances."""
     rows, scores, aways = space
-    start, x, y = held.start[row], held.x[row], held.y[row]
-    size = held.count[row]
+    start, size = held.start[row], held.count[row]
+    place = at_line(form.metric, held.x, held.y, held.z, row)
     for j in range(size):
         item = held.member[start + j]
-        away = distance(form.metric, x, y, record[item, 0], record[item, 1])
+        away = apart(form.metric, place, at_row(form.metric, record, item))
         score, at = value(form, record[item, 2], record[item, 3], away), j
         while at > 0 and (
             scores[at - 1] > score or (scores[at - 1] == score and label[rows[at - 1]] > label[item])
@@ -400,5 +425,5 @@ def newcomers(
             if count[row] > space[0].size:
                 space = np.empty(count[row], np.int32), np.empty(count[row]), np.empty(count[row])
             best = _best_at_centre(form, record, label, held, row, size, space)
-            place, radius = (held.x[row], held.y[row]), radii[row]
+            place, radius = at_line(form.metric, held.x, held.y, held.z, row), radii[row]
             marked[row] = irrelevant(form, record, label, best, o, place, radius) < radius or radius == 0.0

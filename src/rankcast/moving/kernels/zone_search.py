@@ -34,24 +34,28 @@ from rankcast.moving.kernels.rtree_search import (
     Queries,
     SearchBuffers,
     best_first,
-    child_distance,
     defer,
     may_pass,
     passes,
+    place_of,
+    to_child,
     with_board,
 )
 from rankcast.moving.kernels.scores import (
     DISTANCE,
     Floats,
     Ints,
+    Place,
     Rows,
     ScoreForm,
+    apart,
+    at_row,
+    at_slot,
     least,
     lowest,
     may_fall_to,
     value,
 )
-from rankcast.structures.distance import distance
 from rankcast.structures.heap import pop, push
 from rankcast.structures.jit import EXACT
 
@@ -75,16 +79,16 @@ def _lowest_in(
     low: Floats,
     high: Floats,
     record: Floats,
-    place: tuple[float, float],
+    place: Place,
     entry: int,
     radius: float,
 ) -> float:
     """At most the score of anything in an entry anywhere in a circle around the place."""
     if entry < 0:
-        d = distance(form.metric, place[0], place[1], record[~entry, 0], record[~entry, 1])
+        d = apart(form.metric, place, at_row(form.metric, record, ~entry))
         return lowest(form, record[~entry, 2], record[~entry, 3], d, radius)
     block, slot = entry // BRANCH, entry % BRANCH
-    d = child_distance(low, high, form.metric, place[0], place[1], block, slot)
+    d = to_child(low, high, form.metric, place, block, slot)
     s = high[block, 2, slot] if form.kind == DISTANCE else low[block, 2, slot]
     return lowest(form, s, low[block, 3, slot], d, radius)
 
@@ -102,7 +106,7 @@ def _enter(circles: Floats, others: Rows, radius: float, row: int) -> None:
 @njit(**EXACT)
 def _unfold(form: ScoreForm, tree: Rtree, space: SearchBuffers, queries: Queries, i: int, entry: int) -> None:
     """Defer what is in a child of a block: objects, or children of its own."""
-    x, y, low, high, point = queries.x[i], queries.y[i], tree.low, tree.high, tree.point
+    place, low, high, point = place_of(form.metric, queries, i), tree.low, tree.high, tree.point
     deferred, leasts, nears, size = space.deferred, space.least, space.near, space.size
     block, slot = entry // BRANCH, entry % BRANCH
     first = np.int64(tree.first[block])
@@ -111,7 +115,7 @@ def _unfold(form: ScoreForm, tree: Rtree, space: SearchBuffers, queries: Queries
         inner = ~first + slot
         for j in range(tree.width[inner]):
             if not queries.filtered or may_pass(tree, queries, i, inner, j):
-                d = child_distance(low, high, form.metric, x, y, inner, j)
+                d = to_child(low, high, form.metric, place, inner, j)
                 key = least(form, low[inner, 2, j], high[inner, 2, j], low[inner, 3, j], d)
                 defer(deferred, leasts, nears, size, inner * BRANCH + j, key, d)
         return
@@ -119,7 +123,7 @@ def _unfold(form: ScoreForm, tree: Rtree, space: SearchBuffers, queries: Queries
     for j in range(BRANCH):
         row = np.int64(tree.row[leaf, j])
         if row >= 0 and (not queries.filtered or passes(tree, queries, i, leaf, j)):
-            d = distance(form.metric, x, y, point[leaf, 0, j], point[leaf, 1, j])
+            d = apart(form.metric, place, at_slot(form.metric, point, leaf, j))
             key = value(form, point[leaf, 2, j], point[leaf, 3, j], d)
             defer(deferred, leasts, nears, size, ~row, key, d)
             size[TRIED] += 1
@@ -131,7 +135,7 @@ def _safe_radius(
     tree: Rtree,
     record: Floats,
     space: SearchBuffers,
-    place: tuple[float, float],
+    place: Place,
     best: Best,
     limit: float,
 ) -> float:
@@ -165,7 +169,7 @@ def _shrink(
     best, circles, others = zone
     keys, entries, deferred, leasts = space.key, space.entry, space.deferred, space.least
     nears, size, low, high = space.near, space.size, tree.low, tree.high
-    place, last = (queries.x[i], queries.y[i]), circles.size - 1
+    place, last = place_of(form.metric, queries, i), circles.size - 1
     reach = highest_of(form, record, best, circles[last])
     spent = size[NODES] + size[TRIED] + BUDGET
     while form.weight > 0.0 and circles[last] > 0.0:
@@ -190,7 +194,7 @@ def _shrink(
             _enter(circles, others, found, ~entry)
             reach = highest_of(form, record, best, circles[last])
     for row in others[:last]:
-        d = distance(form.metric, place[0], place[1], record[row, 0], record[row, 1])
+        d = apart(form.metric, place, at_row(form.metric, record, row))
         reach = max(reach, lowest(form, record[row, 2], record[row, 3], d, circles[last]))
     return reach
 
@@ -201,7 +205,7 @@ def _first_circles(
     record: Floats,
     label: Ints,
     next_best: Rows,
-    place: tuple[float, float],
+    place: Place,
     zone: tuple[Best, Floats, Rows],
 ) -> None:
     """The circles of the m objects that come after the best k, smallest first."""
@@ -229,7 +233,7 @@ def find_zones(
     space.size[:] = 0
     circles, others = np.empty(m), np.empty(m, np.int32)
     for i in part:
-        k, place = queries.k[i], (queries.x[i], queries.y[i])
+        k, place = queries.k[i], place_of(form.metric, queries, i)
         mine = with_board(space, k + m)
         best_first(form, tree, label, mine, queries, i)
         size = mine.size[BOARD]

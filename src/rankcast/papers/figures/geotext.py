@@ -106,31 +106,32 @@ def groups(parameters: Parameters, _: np.random.Generator) -> Trial:
     return streaming(parameters, tried, room=True)
 
 
-def _as_it_is(name: str, told: str, small: Grid, full: Grid | list[Grid], reproduces: str) -> None:
-    """Declare a case of the engine as it is, over some parameters."""
+def _both(name: str, told: str, small: Grid, full: Grid | list[Grid], reproduces: str) -> None:
+    """Declare a case of both contenders of the paper, over some parameters."""
 
     def body(parameters: Parameters, _: np.random.Generator) -> Trial:
-        return streaming(parameters, {"igpt, cost-skyband": {}}, room=False)
+        tried = {"ciq, kmax": {"method": "ciq", "refill": "kmax"}, "igpt, cost-skyband": {}}
+        return streaming(parameters, tried, room=False)
 
     body.__doc__ = told
     figure(name, small=small, full=full, reproduces=reproduces)(body)
 
 
-_as_it_is(
+_both(
     "geotext.words",
     "Subscriptions with more words.",
     {**SMALL, "words": [1, 5]},
     {**FULL, "words": [1, 2, 3, 4, 5]},
     "[Geo Fig 12]",
 )
-_as_it_is(
+_both(
     "geotext.results",
     "Subscriptions that want more messages.",
     {**SMALL, "k": [10]},
     {**FULL, "k": [10, 20, 40, 60]},
     "[Geo Fig 13]",
 )
-_as_it_is(
+_both(
     "geotext.scale",
     "More subscriptions, larger windows.",
     SMALL,

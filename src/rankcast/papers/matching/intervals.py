@@ -163,14 +163,21 @@ def by_score(columns: Columns, rows: Rows, j: int) -> tuple[Rows, Floats]:
 
 
 def search_forest(
-    forest: Forest, columns: Columns, ends: tuple[Floats, Floats], k: int, mode: int, threads: int
+    forest: Forest,
+    columns: Columns,
+    ends: tuple[Floats, Floats],
+    k: int,
+    mode: int,
+    threads: int,
+    *,
+    plain: bool = False,
 ) -> Found:
-    """The k best rows for each event with the ends (below, above)."""
+    """The k best rows for each event with the ends (below, above); see `threshold.Limits` for `plain`."""
     below, above = ends
     room = DEPTH  # enough for a point, which reads a path of lists
     if not np.all(above >= below):
         room += int(np.count_nonzero(forest.number)) + forest.centre.size
-    limits = Limits(k, room, mode)
+    limits = Limits(k, room, mode, plain)
     return search_all(threshold.search, (forest, columns, limits), below, above, threads)
 
 
@@ -185,6 +192,8 @@ class IntervalIndex:
     Rows come, go and change their scores one by one, in place. Everything is laid out again where more than
     half come at once, and, to give memory back, where half are gone.
     """
+
+    plain = False  # True: the Threshold Algorithm as first published, for comparison
 
     def __init__(self, kind: str, dimensions: int, *, combine: str | None, branching: int) -> None:
         self._kind, self._dimensions, self._mode = kind, dimensions, MODES[combine]
@@ -223,7 +232,9 @@ class IntervalIndex:
     def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
         """The k best rows for each event with the ends `above` to `below`."""
         most = max(1, min(k, self._size))
-        return search_forest(self._forest(), columns, (below, above), most, self._mode, threads)
+        return search_forest(
+            self._forest(), columns, (below, above), most, self._mode, threads, plain=self.plain
+        )
 
     def stats(self) -> dict[str, Any]:
         """How often blocks were split or joined, and subtrees of centres rebuilt."""

@@ -61,11 +61,15 @@ class Forest(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """How many rows an event wants, room for the lists of one cursor, and how to match."""
+    """How many rows an event wants, room for the lists of one cursor, and how to match.
+
+    `plain`: the Threshold Algorithm as it was first published, cursors in turn and no bounds of rows.
+    """
 
     k: int
     room: int
     mode: int
+    plain: bool
 
 
 @njit(**EXACT)
@@ -103,6 +107,7 @@ def search(forest: Forest, columns: Columns, limits: Limits, below: Floats, abov
     )
     lo, hi, weight, label = columns.lo, columns.hi, columns.weight, columns.label
     k, d, mode, always = limits.k, below.shape[1], limits.mode, los.shape[1] == 0
+    plain = limits.plain
     listed, place = np.empty((d, limits.room), np.int64), np.empty((d, limits.room, 2), np.int64)
     keys, heads = np.empty((d, limits.room)), np.empty((d, limits.room), np.int32)
     sizes, tops = np.empty(d, np.int64), np.empty(d, np.int64)
@@ -152,10 +157,15 @@ def search(forest: Forest, columns: Columns, limits: Limits, below: Floats, abov
                         most = max(most, keys[t, tops[t]]) if mode == LARGEST else most + keys[t, tops[t]]
                 if most <= 0.0 or least > most:
                     break
-                j = 0  # the cursor that fell most for what it cost
-                for t in range(1, d):
-                    if sizes[t] > 0 and (sizes[j] == 0 or pace[t] > pace[j]):
-                        j = t
+                if plain:  # the next one that is not at its end
+                    j = (j + 1) % d
+                    while sizes[j] == 0:
+                        j = (j + 1) % d
+                else:  # the one that fell most for what it cost
+                    j = 0
+                    for t in range(1, d):
+                        if sizes[t] > 0 and (sizes[j] == 0 or pace[t] > pace[j]):
+                            j = t
                 s = tops[j]
                 block, i, before, waiting = place[j, s, 0], place[j, s, 1], keys[j, s], 0
                 each, beneath, over = listed[j, s], below[e, j], above[e, j]
@@ -163,7 +173,7 @@ def search(forest: Forest, columns: Columns, limits: Limits, below: Floats, abov
                     row = links[block, i]
                     if (
                         (always or (los[block, i] <= beneath and his[block, i] >= over))
-                        and bounds[block, i] >= least
+                        and (plain or bounds[block, i] >= least)
                         and seen[row] != e + 1
                         and (every or present[row])
                     ):
@@ -190,7 +200,7 @@ def search(forest: Forest, columns: Columns, limits: Limits, below: Floats, abov
                     if always or (los[block, i] <= beneath and his[block, i] >= over):
                         row = links[block, i]
                         met = (every or present[row]) and (
-                            mode == ALL or (bounds[block, i] >= least and seen[row] != e + 1)
+                            mode == ALL or ((plain or bounds[block, i] >= least) and seen[row] != e + 1)
                         )
                         if met:
                             break
@@ -211,7 +221,7 @@ def search(forest: Forest, columns: Columns, limits: Limits, below: Floats, abov
                     looked += 1
                     if leaps and not (
                         (always or (los[block, i] <= beneath and his[block, i] >= over))
-                        and (mode == ALL or bounds[block, i] >= least)
+                        and (mode == ALL or plain or bounds[block, i] >= least)
                     ):
                         i += 1
                         continue

@@ -1,4 +1,7 @@
-"""One broker of Apache Kafka in KRaft mode, on loopback, stopped by its process id."""
+"""One broker of Apache Kafka in KRaft mode, on loopback, stopped by its process id; for cases and tests.
+
+Its jars lie in `out/kafka`, where `make broker` puts them, or where RANKCAST_BROKER_JARS says.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,10 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent.parent
-JARS = Path(os.environ.get("RANKCAST_BROKER_JARS", ROOT / "out" / "kafka"))
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 PATIENCE = 240.0
 _FLAGS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
@@ -36,16 +37,25 @@ num.io.threads=2
 """
 
 
+def _jars() -> Path:
+    return Path(os.environ.get("RANKCAST_BROKER_JARS", "out/kafka")).absolute()
+
+
 def why_not() -> str | None:
     """Why no broker can be had here, None if one can."""
     if shutil.which("java") is None:
         return "no Java is on the path"
-    if not list(JARS.glob("kafka_2.13-*.jar")):
-        return f"no jars of a broker are in {JARS.name}: `make test-kafka` fetches them with Maven"
+    if not list(_jars().glob("kafka_2.13-*.jar")):
+        return f"no jars of a broker are in {_jars().name}: `make broker` fetches them with Maven"
+    try:
+        import confluent_kafka  # noqa: F401, PLC0415
+    except ImportError:
+        return "confluent-kafka is not installed (the extra kafka)"
     return None
 
 
 def free_port() -> int:
+    """A port that nobody listens on."""
     with socket.socket() as opened:
         opened.bind(("127.0.0.1", 0))
         return int(opened.getsockname()[1])
@@ -64,11 +74,11 @@ class Broker:
         self._process: subprocess.Popen[bytes] | None = None
         self._looking: Any = None
         tool = ["kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(folder / "server.properties")]
-        subprocess.run(self._java(*tool), check=True, capture_output=True, timeout=PATIENCE)
+        subprocess.run(self._java(*tool), check=True, capture_output=True, timeout=PATIENCE)  # noqa: S603
         self.start()
 
     def _java(self, *words: str) -> list[str]:
-        return ["java", *_FLAGS, "-cp", f"{JARS}/*", *words]
+        return ["java", *_FLAGS, "-cp", f"{_jars()}/*", *words]
 
     def start(self) -> None:
         """Start it, unless it runs, and wait until it answers."""
@@ -76,16 +86,22 @@ class Broker:
             return
         with (self.folder / "broker.log").open("ab") as log:
             command = self._java("kafka.Kafka", str(self.folder / "server.properties"))
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603
         limit = time.monotonic() + PATIENCE
-        while True:
-            assert self._process.poll() is None, (self.folder / "broker.log").read_text()[-2000:]
-            assert time.monotonic() < limit, "the broker does not answer"
-            try:
-                if self.admin().list_topics(timeout=5).brokers:
-                    return
-            except Exception:
-                time.sleep(0.2)
+        while not self._answers():
+            if self._process.poll() is not None:
+                raise RuntimeError((self.folder / "broker.log").read_text()[-2000:])
+            if time.monotonic() > limit:
+                raise TimeoutError("the broker does not answer")
+            time.sleep(0.2)
+
+    def _answers(self) -> bool:
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
+        try:
+            return bool(self.admin().list_topics(timeout=5).brokers)
+        except KafkaException:
+            return False
 
     def stop(self, *, kill: bool = False) -> None:
         """End it."""
@@ -98,22 +114,25 @@ class Broker:
             self._process = None
 
     def admin(self) -> Any:
-        from confluent_kafka.admin import AdminClient
+        """A client that makes topics."""
+        from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 
         return AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
 
-    def create(self, **topics: int) -> None:
-        """Make topics with so many partitions each."""
-        from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
+    def create(self, settings: Mapping[str, str] | None = None, /, **topics: int) -> None:
+        """Make topics with so many partitions each, and with settings of the broker's for topics."""
+        from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # noqa: PLC0415
 
         admin = self.admin()  # it takes its answers along when it goes
-        made = admin.create_topics([NewTopic(name, count, 1) for name, count in topics.items()])
+        made = admin.create_topics(
+            [NewTopic(name, count, 1, config=dict(settings or {})) for name, count in topics.items()]
+        )
         for done in made.values():
             done.result(60)
 
     def send(self, topic: str, messages: Sequence[tuple[int, bytes | None]]) -> None:
         """Put messages into partitions, and wait until they are there."""
-        from confluent_kafka import Producer
+        from confluent_kafka import Producer  # noqa: PLC0415
 
         producer = Producer(
             {"bootstrap.servers": self.servers, "linger.ms": 5, "log_level": 0, "enable.idempotence": True}
@@ -121,11 +140,12 @@ class Broker:
         for partition, value in messages:
             producer.produce(topic, value, partition=partition)
             producer.poll(0)
-        assert producer.flush(PATIENCE) == 0
+        if producer.flush(PATIENCE):
+            raise TimeoutError("messages do not get through")
 
     def size(self, topic: str) -> int:
         """How many messages a topic has."""
-        from confluent_kafka import Consumer, TopicPartition
+        from confluent_kafka import Consumer, TopicPartition  # noqa: PLC0415
 
         if self._looking is None:
             self._looking = Consumer({"bootstrap.servers": self.servers, "group.id": "look", "log_level": 0})
@@ -136,7 +156,7 @@ class Broker:
 
     def messages(self, topic: str) -> list[Any]:
         """All messages of a topic, doubles too."""
-        from confluent_kafka import Consumer, TopicPartition
+        from confluent_kafka import Consumer, TopicPartition  # noqa: PLC0415
 
         consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "look", "log_level": 0})
         try:
@@ -147,8 +167,8 @@ class Broker:
                 consumer.assign([TopicPartition(topic, part, low)])
                 while low < high:
                     message = consumer.poll(60)
-                    assert message is not None
-                    assert message.error() is None
+                    if message is None or message.error() is not None:
+                        raise TimeoutError(f"no messages come from {topic}")
                     found.append(message)
                     low = int(message.offset() or 0) + 1
             return found
