@@ -59,8 +59,8 @@ _TOLD_APART = (
 def needed(engine: Made, of: Input, source: Source, given: pa.Schema) -> dict[str, str]:
     """Columns that every row of a source must have: the source's name of each, by the engine's.
 
-    Commands need only `id` and `op`: what else they need depends on the command. If the engine reads the `op`
-    of events itself, their columns depend on it, too, and the engine checks them.
+    Of commands all but `id` and `op` may be left out: what else they need depends on the command. What events
+    need whose `op` the engine reads itself depends on the word, too, and the engine says so.
     """
     own, columns = _taken(engine, of, source, given)
     required = [column.name for column in columns if column.required]
