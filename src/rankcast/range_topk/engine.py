@@ -133,8 +133,7 @@ class RangeTopK(ListEngine):
         method: how affected subscriptions are found: "sparse", "dense", "unicast" or "relax", which differ in
             what `disseminate` sends, or "scan", the brute force.
         epsilon: for "sparse" and "dense": the share of k by which dissemination may exceed it, in (0, 1].
-        needless: instead of epsilon, for "sparse": the share of receipts that may be needless, see
-            `disseminate`.
+        needless: instead of epsilon, for "sparse": the share of receipts that may be needless.
         nulls: what a null in the column `by` of an event does: "delete" deletes the object, "keep" keeps its
             value, "refuse" refuses the batch.
         max_k: the largest k allowed for the engine and for subscriptions.
