@@ -24,8 +24,8 @@ _RINGS = 64  # of cells around the one in the middle that are looked at
 def geojson(zones: pa.Table, wanted: Set[str] = frozenset()) -> dict[str, Any]:
     """A feature collection with one feature per zone, its subscription as `id`; `wanted` selects zones.
 
-    A circle is a point with the properties `radius` (null: unbounded) and `members`. A void zone
-    has no geometry.
+    A circle is a point with the properties `radius` (null: unbounded) and `members`; a sphere has three
+    coordinates and `sphere_radius` instead, so that nobody takes it for a circle. A void zone has no geometry.
 
     >>> table = pa.table({"subscription": [7], "x": [1.0], "y": [2.0], "radius": [3.0], "members": [["a"]]})
     >>> geojson(table)["features"][0]["geometry"]
@@ -41,8 +41,10 @@ def geojson(zones: pa.Table, wanted: Set[str] = frozenset()) -> dict[str, Any]:
             data = row.pop("geometry")
             geometry = None if data is None else _geometry(memoryview(data), 0)[0]
         else:
-            place = [row.pop("x"), row.pop("y")]
-            geometry = None if row["radius"] is None else {"type": "Point", "coordinates": place}
+            place = [row.pop(name) for name in ("x", "y", "z") if name in row]
+            radius = row.pop("radius")
+            geometry = None if radius is None else {"type": "Point", "coordinates": place}
+            row["radius" if len(place) == len("xy") else "sphere_radius"] = radius
         properties = {"subscription": name, **{key: _finite(value) for key, value in row.items()}}
         found.append({"type": "Feature", "id": name, "geometry": geometry, "properties": properties})
     return {"type": "FeatureCollection", "features": found}
@@ -62,11 +64,11 @@ def geoarrow(zones: pa.Table) -> pa.Table:
         place = zones.column_names.index("geometry")
         field = pa.field("geometry", pa.binary(), metadata={_EXTENSION: b"geoarrow.wkb"})
         return zones.set_column(place, field, zones["geometry"])
-    x, y = (zones[name].combine_chunks() for name in ("x", "y"))
-    points = pa.StructArray.from_arrays([x, y], ["x", "y"])
+    axes = [name for name in ("x", "y", "z") if name in zones.column_names]
+    points = pa.StructArray.from_arrays([zones[name].combine_chunks() for name in axes], axes)
     field = pa.field("geometry", points.type, metadata={_EXTENSION: b"geoarrow.point"})
     place = zones.column_names.index("x")
-    return zones.drop_columns(["x", "y"]).add_column(place, field, points)
+    return zones.drop_columns(axes).add_column(place, field, points)
 
 
 def h3_cells(zones: pa.Table, resolution: int) -> pa.Table:

@@ -1,9 +1,9 @@
 """Safe zones on the client: is a position still inside, or must the client ask the server?
 
 This is the Python version of the console's `rankcast-zone.js`. It needs only the standard library. Zones
-are the GeoJSON features of `GET .../zones`: a polygon, or a point with a `radius`. While a position is
-strictly inside, the result of its query stays the same (for a circle: it stays among the zone's members).
-If in doubt, a position counts as outside: asking is always correct.
+are the GeoJSON features of `GET .../zones`: a polygon, a point with a `radius`, or in space a point with a
+`sphere_radius`. While a position is strictly inside, the result of its query stays the same (for a circle: it
+stays among the zone's members). If in doubt, a position counts as outside: asking is always correct.
 """
 
 from __future__ import annotations
@@ -75,14 +75,17 @@ def is_inside(zone: Zone | None, position: Position, metric: str = "euclidean") 
     if shape != "Point":
         return False
     properties = zone.get("properties") or {}
-    if "radius" not in properties:
+    name = "sphere_radius" if len(coordinates) > len("xy") else "radius"
+    if name not in properties or len(position) < len(coordinates):
         return False
-    radius = properties["radius"]
+    radius = properties[name]
     return radius is None or distance(position, coordinates, metric) < radius * (1 - CLOSE)
 
 
 def distance(a: Position, b: Position, metric: str = "euclidean") -> float:
     """The distance of two places: in their own unit, or in metres on the globe (`haversine`).
+
+    Places with three coordinates have their distance in space.
 
     >>> distance((0, 0), (3, 4)), round(distance((0, 0), (0, 1), "haversine"))
     (5.0, 111195)
@@ -91,7 +94,7 @@ def distance(a: Position, b: Position, metric: str = "euclidean") -> float:
     if metric == "manhattan":
         return abs(dx) + abs(dy)
     if metric != "haversine":
-        return math.hypot(dx, dy)
+        return math.hypot(dx, dy, *(p - q for p, q in zip(a[2:], b[2:], strict=False)))
     half = math.sin(math.radians(dy) / 2) ** 2
     other = math.cos(math.radians(a[1])) * math.cos(math.radians(b[1])) * math.sin(math.radians(dx) / 2) ** 2
     return 2 * EARTH * math.asin(min(1.0, math.sqrt(half + other)))

@@ -334,3 +334,29 @@ def test_real_tracks_over_real_places(name: str) -> None:
                 assert zone.publish(now).equals(scan.publish(now))
             assert zone.results().equals(scan.results())
         assert zone.stats()["recomputed"] < scan.stats()["recomputed"]
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "haversine"])
+@pytest.mark.parametrize("best", [True, False])
+def test_hundreds_of_twins_at_one_place(metric: str, best: bool) -> None:
+    """In the skyline, or only bounding zones: whoever goes or comes, results are those of the scan."""
+    rng = np.random.default_rng(4)
+    twins, others = 400, 60
+    ids = rng.permutation(twins + others)
+    price = np.append(np.full(twins, 0.5 if best else 2.5), rng.uniform(1, 4, others))
+    objects = {"id": ids, "x": np.append(np.full(twins, 5.0), rng.uniform(0, 10, others))}
+    objects |= {"y": np.append(np.full(twins, 5.0), rng.uniform(0, 10, others)), "a": price}
+    engines = [MovingSkyline(over=["a"], metric=metric, method=method) for method in ("zone", "scan")]
+    places = {"x": rng.uniform(3, 7, 4), "y": rng.uniform(3, 7, 4)}
+    for engine in engines:
+        engine.upsert(objects)
+        engine.subscribe({"id": np.arange(4), **places})
+    assert engines[0].results() == engines[1].results()
+    for step in range(6):
+        moved = {"id": np.arange(4), **{axis: values + 0.3 * step for axis, values in places.items()}}
+        assert engines[0].publish(moved) == engines[1].publish(moved)
+        gone = ids[step * 7 : step * 7 + 7]
+        assert engines[0].remove(gone) == engines[1].remove(gone)
+        back = {"id": gone[:2], "x": [5.0, 5.0], "y": [5.0, 5.0], "a": [price[0], price[0]]}
+        assert engines[0].upsert(back) == engines[1].upsert(back)
+        assert engines[0].results() == engines[1].results()

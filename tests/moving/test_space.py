@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankcast import MovingSkyline, MovingTopK, scoring
+from rankcast import MovingSkyline, MovingTopK, geo, scoring
 from rankcast.errors import InputError, SettingError
 from rankcast.moving.kernels.circles import to_hyperbola
+from rankcast.zone import Follower
 
 SCORES: dict[str, Any] = {
     "sum": scoring.weighted_sum([1, 2]),
@@ -100,6 +101,21 @@ def test_what_it_tells(tmp_path: Path) -> None:
     loaded = MovingTopK.load(tmp_path / "snapshot")
     assert loaded.publish({"id": ["me"], "x": [0], "y": [0], "z": [9]})["item"].to_pylist() == [1, 2]
     assert "dimensions=3" in repr(loaded)
+
+
+def test_clients_that_hold_spheres() -> None:
+    engine = MovingTopK(over=[], k=1, m=1, dimensions=3)
+    engine.upsert({"id": [1, 2], "x": [0, 0], "y": [0, 0], "z": [0, 8]})
+    _, zones = engine.subscribe({"id": ["me"], "x": [0], "y": [0], "z": [1]}), engine.zones()
+    feature = geo.geojson(zones)["features"][0]
+    assert feature["geometry"]["coordinates"] == [0, 0, 1]
+    assert "radius" not in feature["properties"]  # a checker of circles would go wrong
+    assert feature["properties"]["sphere_radius"] == pytest.approx(3)
+    me = Follower()
+    me.zone = feature
+    asks = [me.must_ask(place) for place in ((0, 0, 3.9), (0, 0, 4.1), (2, 2, 1), (2, 2, 3), (0, 0))]
+    assert asks == [False, True, False, True, True]
+    assert geo.geoarrow(zones)["geometry"][0].as_py() == {"x": 0, "y": 0, "z": 1}
 
 
 def test_what_is_refused() -> None:

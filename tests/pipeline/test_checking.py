@@ -403,3 +403,43 @@ def test_roads_come_from_files(tmp_path: Path) -> None:
     assert "is 3, which is not known" in told(tmp_path, ROADS)
     assert "cannot be read" in told(tmp_path, ROADS.replace("nodes.parquet", "none.parquet"))
     assert "a Parquet file of nodes" in told(tmp_path, ROADS.replace('nodes = "nodes.parquet", ', ""))
+
+
+HOURS = """\
+checkpoint = "checkpoint"
+[engine]
+name = "MovingTopK"
+over = []
+[events]
+format = "json"
+path = "people"
+schema = "id string, x double, y double"
+[subscriptions]
+format = "json"
+path = "people"
+schema = "id string, x double, y double"
+[objects]
+format = "json"
+path = "shops"
+stream = true
+schema = "op string, id string, x double, y double, opens timestamp, closes timestamp, time timestamp"
+[sink]
+format = "console"
+"""
+
+
+def test_objects_that_open_and_close(tmp_path: Path) -> None:
+    for name in ("people", "shops"):
+        (tmp_path / name).mkdir()
+    shop = {"op": "upsert", "id": "a", "x": 1.0, "y": 1.0, "opens": "2024-01-01T08:00:00"}
+    lines = [shop, {"op": "advance", "time": "2024-01-01T08:00:00"}, {"op": "remove", "id": "a"}]
+    (tmp_path / "shops" / "0.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    config = read(write(tmp_path, HOURS), {})
+    assert config.unchecked == ()
+    assert set(config.fits["objects"] or ()) == {"op", "id", "x", "y", "opens", "closes", "time"}
+    engine, source = config.engine, config.sources["objects"]
+    objects = next(each for each in engine.inputs if each.name == "objects")
+    given = source.given()
+    assert given is not None
+    assert checking.needed(engine, objects, source, given) == {"op": "op"}  # "advance" has no id
+    assert "time" in told(tmp_path, HOURS.replace("time timestamp", "time boolean"))

@@ -59,13 +59,14 @@ _TOLD_APART = (
 def needed(engine: Made, of: Input, source: Source, given: pa.Schema) -> dict[str, str]:
     """Columns that every row of a source must have: the source's name of each, by the engine's.
 
-    Of commands all but `id` and `op` may be left out: what else they need depends on the command. What events
+    Of commands all but `id` and `op` may be left out, and `id` too if one of the commands has none: what else
+    they need depends on the command. What events
     need whose `op` the engine reads itself depends on the word, too, and the engine says so.
     """
     own, columns = _taken(engine, of, source, given)
     required = [column.name for column in columns if column.required]
     if OP in own and len(of.calls) > 1:
-        required = ["id"]
+        required = ["id"] if engine.are_named(of) else []
     elif OP in own:
         own, required = [name for name in own if name != OP], []
     found = source.origins([*own, *required])

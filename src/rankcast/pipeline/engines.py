@@ -126,6 +126,11 @@ class Made:
         engine = self.sample() if self.is_imported else self.engine()
         return engine.check_columns(of.calls[0], form)
 
+    def are_named(self, of: Input) -> bool:
+        """Whether every call of an input takes rows with ids."""
+        engine = self.sample() if self.is_imported else self.engine()
+        return all("id" in engine.reads(call).form.known for call in of.calls)
+
     def _class(self) -> Any:
         return engine_type(self.kind) if self.cls is None else self.cls
 

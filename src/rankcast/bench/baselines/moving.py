@@ -32,8 +32,8 @@ from rankcast.moving.kernels.rtree_search import (
     search_buffers,
 )
 from rankcast.moving.kernels.scores import ScoreForm, value
-from rankcast.moving.kernels.skyline_search import FOUND, Room, Seekers, find_skyline, room_for
 from rankcast.moving.kernels.skyline_search import NODES as SKYLINE_NODES
+from rankcast.moving.kernels.skyline_search import Room, Seekers, find_skyline, room_for, with_twins
 from rankcast.moving.kernels.skyline_zone import bisector
 from rankcast.moving.kernels.zone_follow import ZoneColumns
 from rankcast.moving.skyline import MovingSkyline
@@ -196,12 +196,13 @@ def _skylines(tree: Rtree, seekers: Seekers) -> tuple[Room, Any, Integers]:
     rows, used = np.empty(64, np.int32), 0
     for i in range(seekers.x.size):
         find_skyline(EUCLIDEAN, tree, room, seekers, i)
-        count[i] = room.size[FOUND]
+        mine = with_twins(tree, room)
+        count[i] = mine.size
         if used + count[i] > rows.size:
             larger = np.empty(2 * (used + count[i]), np.int32)
             larger[:used] = rows[:used]
             rows = larger
-        rows[used : used + count[i]] = room.row[: count[i]]
+        rows[used : used + count[i]] = mine
         used += count[i]
     return room, rows[:used], count
 

@@ -50,13 +50,14 @@ from rankcast.moving.kernels.rtree import Rtree
 from rankcast.moving.kernels.scores import PLANE_FUZZ
 from rankcast.moving.kernels.skyline_follow import UNKNOWN, Rows, SkylineZoneColumns, as_good, results_from
 from rankcast.moving.kernels.skyline_search import (
-    FOUND,
     NODES,
     PLACE,
+    TRIED,
     Seekers,
     find_skyline,
     lead_of,
     room_for,
+    with_twins,
 )
 from rankcast.moving.kernels.skyline_zone import (
     EVERYWHERE,
@@ -215,19 +216,22 @@ def find_zones(
     for k in range(many):
         i = part[k]
         find_skyline(metric, tree, room, seekers, i)
-        result[k] = room.size[FOUND]
+        results = with_twins(tree, room)
+        result[k] = results.size
         if metric == EUCLIDEAN:
             region, pieces, owner, radius[k] = carve(tree, room, seekers, i, universe)
             onto, count[k], corners[k], cut[k] = laid(
-                onto, (members, used), room.row, result[k], region, pieces, owner
+                onto, (members, used), results, result[k], region, pieces, owner
             )
         else:
             more, radius[k] = circle(metric, tree, room, seekers, i, extra)
-            member = _added(onto.member, members, room.row, result[k])
+            member = _added(onto.member, members, results, result[k])
             onto = ZoneBuffers(_added(member, members + result[k], extra, more), onto.shape, onto.owner)
             count[k] = result[k] + more
         members, used = members + count[k], used + corners[k]
-    return zones_of((result, count, corners, radius, cut), onto, (members, used)), room.size[NODES:].copy()
+    return zones_of((result, count, corners, radius, cut), onto, (members, used)), room.size[
+        NODES : TRIED + 1
+    ].copy()
 
 
 Bools = NDArray[np.bool_]

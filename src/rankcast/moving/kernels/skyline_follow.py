@@ -165,7 +165,12 @@ def results_from(
 
 @njit(**EXACT)
 def _sort(score: Floats, item: Rows, label: Ints) -> None:
-    """Sort items by score, then label, in place; cheap if they almost are."""
+    """Sort items by score, then label, in place; cheap if they almost are, or are many."""
+    if item.size > MANY_ITEMS:
+        by_label = np.argsort(label[item], kind="mergesort")
+        order = by_label[np.argsort(score[by_label], kind="mergesort")]
+        score[:], item[:] = score[order], item[order]
+        return
     for i in range(1, item.size):
         s, o, at = score[i], item[i], i
         while at > 0 and (score[at - 1] > s or (score[at - 1] == s and label[item[at - 1]] > label[o])):
@@ -179,6 +184,9 @@ def _undominated(record: Floats, score: Floats, item: Rows) -> int:
     """Keep, in place, the sorted items that none of them dominates; returns how many those are."""
     kept, out = 0, np.zeros(item.size, np.bool_)
     for i in range(item.size):
+        if i > 0 and score[i] == score[i - 1] and as_good(record, item[i], item[i - 1]) == 1:
+            out[i] = out[i - 1]  # equals fare alike
+            continue
         for j in range(item.size):
             if score[j] > score[i] or out[i]:
                 break
@@ -219,6 +227,7 @@ def read_results(
     return owner[:used], item[:used], score[:used], rank[:used]
 
 
+MANY_ITEMS = 64  # for which sorting by insertion is too slow
 GIVE = 1e-9  # of its size: what a box around a cell is larger
 
 

@@ -10,6 +10,9 @@ Ties. One object dominates another if it is at least as good in all and better i
 the better one may come later and takes the other out of the skyline again; equals at the same distance are
 both in it, so a block is not closed by something equal to its best corner at the very same distance.
 
+Twins, equal in everything and at one place, stand apart: one of them is found, the others share whatever
+becomes of it (`with_twins`). So thousands of them cost no more than they are.
+
 What is not in the skyline is deferred with its lead: how much nearer the nearest object found is that is
 as good in every attribute. Leads of objects are exact, since everything nearer has been found; that of a
 block is at most that of anything in it. Whether an object can appear near a query is a matter of its lead
@@ -32,7 +35,7 @@ from rankcast.structures.distance import HAVERSINE, distance
 from rankcast.structures.heap import pop, push
 from rankcast.structures.jit import EXACT
 
-DEFERRED, FOUND, NODES, TRIED = 1, 2, 3, 4
+DEFERRED, FOUND, NODES, TRIED, TWINS = 1, 2, 3, 4, 5
 PLACE = 2  # x, y come before the attributes
 
 
@@ -56,6 +59,8 @@ class Room(NamedTuple):
     row: Rows
     away: Floats
     attribute: Floats  # (n, d)
+    twin: Rows  # objects that are not found, since
+    whose: Rows  # these are, which are alike
     size: Ints
 
 
@@ -72,7 +77,9 @@ def room_for(tree: Rtree) -> Room:
         np.empty(objects, np.int32),
         np.empty(objects),
         np.empty((objects, tree.point.shape[1] - PLACE)),
-        np.zeros(5, np.int64),
+        np.empty(objects, np.int32),
+        np.empty(objects, np.int32),
+        np.zeros(6, np.int64),
     )
 
 
@@ -154,7 +161,8 @@ def _open_block(
 ) -> None:
     """Put the children of an inner block on the heap, or deferred if they are dominated."""
     low, high, x, y = tree.low, tree.high, seekers.x[i], seekers.y[i]
-    keys, entries, leads, deferred, _, away, attribute, size = room
+    keys, entries, leads, deferred = room.key, room.entry, room.lead, room.deferred
+    away, attribute, size = room.away, room.attribute, room.size
     fuzz, found, filtered = fuzz_of(metric), size[FOUND], seekers.filtered
     size[NODES] += 1
     for slot in range(np.int64(tree.width[block])):
@@ -176,7 +184,8 @@ def _open_leaf(
 ) -> None:
     """Put the objects of a leaf on the heap, or deferred if they are dominated."""
     point, rows, x, y = tree.point, tree.row, seekers.x[i], seekers.y[i]
-    keys, entries, leads, deferred, _, away, attribute, size = room
+    keys, entries, leads, deferred = room.key, room.entry, room.lead, room.deferred
+    away, attribute, size = room.away, room.attribute, room.size
     fuzz, found, filtered = fuzz_of(metric), size[FOUND], seekers.filtered
     size[NODES] += 1
     for slot in range(BRANCH):
@@ -195,6 +204,64 @@ def _open_leaf(
 
 
 @njit(**EXACT)
+def _drop_twins(room: Room, row: int, lead: float) -> None:
+    """Lay the twins of an object deferred."""
+    twin, whose, size, kept = room.twin, room.whose, room.size, 0
+    for t in range(size[TWINS]):
+        if whose[t] == row:
+            _defer(room.lead, room.deferred, size, lead, ~np.int64(twin[t]))
+        else:
+            twin[kept], whose[kept] = twin[t], whose[t]
+            kept += 1
+    size[TWINS] = kept
+
+
+@njit(**EXACT)
+def alike(tree: Rtree, one: int, other: int) -> bool:
+    """Whether two objects are equal in place and attributes."""
+    a, b, same = tree.place[one], tree.place[other], True
+    for column in range(tree.point.shape[1]):
+        same &= tree.point[a // BRANCH, column, a % BRANCH] == tree.point[b // BRANCH, column, b % BRANCH]
+    return same
+
+
+@njit(**EXACT)
+def _is_twin(tree: Rtree, room: Room, key: float, row: int) -> bool:
+    """Whether an object at a distance is alike one that is found; then it is noted as its twin."""
+    at, size = room.size[FOUND] - 1, room.size
+    while at >= 0 and room.away[at] == key:
+        if alike(tree, row, np.int64(room.row[at])):
+            room.twin[size[TWINS]], room.whose[size[TWINS]] = row, room.row[at]
+            size[TWINS] += 1
+            return True
+        at -= 1
+    return False
+
+
+@njit(**EXACT)
+def with_twins(tree: Rtree, room: Room) -> Rows:
+    """All of the skyline, by distance."""
+    found, twins = room.size[FOUND], room.size[TWINS]
+    if twins == 0:
+        return room.row[:found]
+    place, start = np.empty(tree.place.size, np.int32), np.zeros(found + 1, np.int64)
+    for i in range(found):
+        place[room.row[i]] = i
+        start[i + 1] = 1
+    for t in range(twins):
+        start[place[room.whose[t]] + 1] += 1
+    start = np.cumsum(start)
+    rows, filled = np.empty(found + twins, np.int32), np.ones(found, np.int64)
+    for i in range(found):
+        rows[start[i]] = room.row[i]
+    for t in range(twins):
+        i = place[room.whose[t]]
+        rows[start[i] + filled[i]] = room.twin[t]
+        filled[i] += 1
+    return rows
+
+
+@njit(**EXACT)
 def _drop_tied(room: Room, key: float, one: Floats, fuzz: float) -> None:
     """Lay those deferred that were found at the same distance and that `one` dominates."""
     row, away, attribute, size = room.row, room.away, room.attribute, room.size
@@ -209,6 +276,7 @@ def _drop_tied(room: Room, key: float, one: Floats, fuzz: float) -> None:
             better |= attribute[i, a] < one[0, a]
         if worse and not better:
             _defer(room.lead, room.deferred, size, lead_of(key, key, fuzz), ~np.int64(row[i]))
+            _drop_twins(room, row[i], lead_of(key, key, fuzz))
             continue
         row[kept], away[kept] = row[i], away[i]
         for a in range(one.shape[1]):
@@ -230,9 +298,10 @@ def _add(room: Room, key: float, row: int, one: Floats) -> None:
 @njit(**EXACT)
 def find_skyline(metric: int, tree: Rtree, room: Room, seekers: Seekers, i: int) -> None:
     """Find the skyline of query i, by distance; everything else that was seen is deferred."""
-    keys, entries, leads, deferred, _, away, attribute, size = room
+    keys, entries, leads, deferred = room.key, room.entry, room.lead, room.deferred
+    away, attribute, size = room.away, room.attribute, room.size
     one, fuzz = np.empty((1, attribute.shape[1])), fuzz_of(metric)
-    size[HEAP] = size[DEFERRED] = size[FOUND] = 0
+    size[HEAP] = size[DEFERRED] = size[FOUND] = size[TWINS] = 0
     for layer in range(tree.count.size):
         if tree.count[layer] > 0:
             _open_block(metric, tree, room, seekers, i, root_of(tree, layer), one)
@@ -248,8 +317,9 @@ def find_skyline(metric: int, tree: Rtree, room: Room, seekers: Seekers, i: int)
         if better >= 0:
             _defer(leads, deferred, size, lead_of(away[better], key, fuzz), entry)
         elif entry < 0:
-            _drop_tied(room, key, one, fuzz)
-            _add(room, key, ~entry, one)
+            if not _is_twin(tree, room, key, ~entry):
+                _drop_tied(room, key, one, fuzz)
+                _add(room, key, ~entry, one)
         else:
             first = np.int64(tree.first[entry // BRANCH])
             if first >= 0:

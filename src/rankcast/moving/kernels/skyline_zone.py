@@ -71,6 +71,7 @@ from rankcast.moving.kernels.skyline_search import (
     TRIED,
     Room,
     Seekers,
+    alike,
     child_corner,
     first_better,
     fuzz_of,
@@ -351,7 +352,7 @@ def carve(
     hull.end[0] = copied(region, FIRST, corners, hull, FIRST)
     pieces = keep_part(region, ONE, 4 * shift) if corners > 0 else 0
     radius = radius_of(region, corners) if pieces > 0 else 0.0
-    table, here = np.empty((16, 3)), np.array([x, y, 0.0, radius])
+    table, here, last = np.empty((16, 3)), np.array([x, y, 0.0, radius]), np.int64(-1)
     _take_up(room, 2 * radius)
     while size[HEAP] > 0 and pieces > 0 and room.key[0] < 2 * radius:
         entry, here[3] = room.entry[0], radius
@@ -362,6 +363,9 @@ def carve(
             if not _hidden(tree, entry, found, one, here, region, region.end[pieces - 1]):
                 _sort_leads(np.int64(EUCLIDEAN), tree, room, seekers, i, entry, 2 * radius)
             continue
+        if last >= 0 and alike(tree, ~entry, last):
+            continue  # its cell has been taken away
+        last = ~entry
         lines, table, moved = _cell(tree, ~entry, here, found, hull, table)
         if lines == NEVER:
             continue
