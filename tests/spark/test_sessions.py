@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from rankcast.errors import ShardError
+from rankcast.errors import InputError, ShardError
 from rankcast.spark import scratch, sessions
 from tests.spark import hosts
 from tests.spark.conftest import SECRET, SETTING
@@ -69,3 +71,17 @@ def test_the_file_goes_if_java_does_not_start(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(KeyError), sessions._in_a_file({}):
         raise KeyError
     assert list(scratch.private("settings").iterdir()) == []
+
+
+def test_a_python_that_the_driver_lacks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executors find it in an archive; where the driver finds it by the same name, nothing is said."""
+    monkeypatch.chdir(tmp_path)
+    name = "./environment/bin/python"
+    session = SimpleNamespace(sparkContext=SimpleNamespace(pythonExec=name))
+    with pytest.raises(InputError, match="environment/bin/python on the driver") as caught:
+        sessions.check_driver(session)
+    assert "Submit from a folder" in str(caught.value)
+    Path(name).parent.mkdir(parents=True)
+    Path(name).symlink_to(sys.executable)
+    sessions.check_driver(session)
+    sessions.check_driver(SimpleNamespace())  # behind Spark Connect there is no context

@@ -107,7 +107,7 @@ def _file(text: str) -> PipelineError | None:
 
 
 GRACE = 5.0
-STARTS = 5
+STARTS = 12  # at a load of eight processes a core, five were too few
 _TOO_LATE = "Python worker failed to connect back"
 _BUSY = "Spark waits 10 seconds for a first Python process on the driver, which is too busy. Start it again."
 

@@ -250,6 +250,25 @@ def check(spark: Any) -> None:
         )
 
 
+def check_driver(spark: Any) -> None:
+    """Refuse a session whose Python is not there on the driver, where a stateful query starts one as well.
+
+    Executors may have it in an archive that is unpacked there alone.
+
+    Raises:
+        InputError: it is not there.
+    """
+    python: str | None = None
+    with suppress(Exception):  # no context behind Spark Connect
+        python = spark.sparkContext.pythonExec
+    if python is not None and shutil.which(python) is None:
+        raise InputError(
+            f"Spark would start {python} on the driver, and it is not there",
+            expected="a Python under the name that executors use",
+            hint="Submit from a folder in which the environment of the archive is, unpacked.",
+        )
+
+
 def partitions(spark: Any) -> int:
     """How many shuffle partitions a stream that starts now will have."""
     return int(spark.conf.get(PARTITIONS))

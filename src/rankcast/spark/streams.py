@@ -202,6 +202,7 @@ def continuous(
     if fixed.stateless:
         strict = bad_rows == "fail"
         return stateless.answers(given["events"], fixed, uri, strict=strict, trace=trace, observed=OBSERVED)
+    sessions.check_driver(spark)
     processor = ShardProcessor(
         fixed.to_json(),
         uri,

@@ -174,7 +174,9 @@ class Paced:
     An event of ours counts as answered when the last message of its micro-batch has arrived.
     """
 
-    def __init__(self, spark: Any, parameters: Parameters, seed: int, folder: Path) -> None:
+    def __init__(
+        self, spark: Any, parameters: Parameters, seed: int, folder: Path, broker: kafka_broker.Broker
+    ) -> None:
         rng = np.random.default_rng(seed)
         self._parameters, self._rng = parameters, rng
         count, self._objects = parameters["subscriptions"], parameters["objects"]
@@ -183,7 +185,6 @@ class Paced:
         table = {"id": np.arange(count), "x_lo": low, "x_hi": low + rng.random(count) * width}
         self._places: Floats = rng.random((2, self._objects))
         self._x, self._y = self._places
-        broker = kafka_broker.Broker(folder / "broker")
         queues = {name: Queue(broker, name, 1) for name in (OURS, PASSED, STATEFUL)}
         engine = f'name = "RangeTopK"\nk = {parameters["k"]}'
         self._streams: dict[str, Any] = {
@@ -271,12 +272,13 @@ def world(parameters: Parameters, seed: int) -> tuple[Columns, Columns]:
 class Heaped:
     """Streams that find all messages there; `take` lets them through."""
 
-    def __init__(self, spark: Any, parameters: Parameters, seed: int, folder: Path) -> None:
+    def __init__(
+        self, spark: Any, parameters: Parameters, seed: int, folder: Path, broker: kafka_broker.Broker
+    ) -> None:
         boxes, points = world(parameters, seed)
         columns = [points[name].tolist() for name in ("id", *OVER)]
         form = "{" + ",".join(f'"{name}":%r' for name in ("id", *OVER)) + "}"
         self._values = [(form % row).encode() for row in zip(*columns, strict=True)]
-        broker = kafka_broker.Broker(folder / "broker")
         queues = {name: Queue(broker, name, PARTITIONS) for name in (OURS, PASSED)}
         engine = f'name = "RankedMatcher"\nover = {json.dumps(OVER)}\nk = 1\ntuning = {{ threads = 1 }}'
         ddl = ", ".join(["id long", *(f"{name} double" for name in OVER)])
@@ -318,13 +320,17 @@ def main(given: str) -> None:
     settings = {"spark.sql.shuffle.partitions": 2, "spark.driver.memory": "2g"}
     with silence():
         spark = session(master="local[2]", settings={**settings, **connectors.settings(["kafka"], {})})
-    streams = KINDS[kind](spark, parameters, seed, Path(folder))
-    for line in sys.stdin:
-        word, name = line.strip().split(" ", 1)
-        figures = getattr(streams, word)(name)
-        sys.stdout.write(json.dumps(figures) + "\n")
-        sys.stdout.flush()
-    spark.stop()
+    broker = kafka_broker.Broker(Path(folder) / "broker")
+    try:
+        streams = KINDS[kind](spark, parameters, seed, Path(folder), broker)
+        for line in sys.stdin:
+            word, name = line.strip().split(" ", 1)
+            figures = getattr(streams, word)(name)
+            sys.stdout.write(json.dumps(figures) + "\n")
+            sys.stdout.flush()
+        spark.stop()
+    finally:
+        broker.stop()
 
 
 if __name__ == "__main__":
