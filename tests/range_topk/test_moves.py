@@ -20,6 +20,7 @@ WAYS = [
     (["x", "z"], "sparse"),
     (["x", "z"], "unicast"),
     (["x", "z"], "dense"),
+    (["x", "z"], "painted"),  # "sparse", the second bounded on one side
     (["x", "z", "w"], "sparse"),
 ]
 Entry = tuple[int, list[float], float]
@@ -60,8 +61,8 @@ class Places:
 def test_no_exposed_object_is_told_that_does_not_stay(over: list[str], method: str, owned: bool) -> None:
     for seed in range(6):
         random = np.random.default_rng(seed)
-        world = Places(over, random, owned=owned, one_sided=method == "dense")
-        engine = RangeTopK(over=over, k=world.k, method=method)
+        world = Places(over, random, owned=owned, one_sided=method in ("dense", "painted"))
+        engine = RangeTopK(over=over, k=world.k, method="sparse" if method == "painted" else method)
         for item, (place, y) in world.objects.items():
             engine.publish(world.event(item, place, y))
         engine.subscribe(world.ranges if owned else [{**row, "k": None} for row in world.ranges])

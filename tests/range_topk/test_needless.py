@@ -14,7 +14,7 @@ from rankcast import RangeTopK, SettingError
 from rankcast.range_topk.dissemination.needless import Merged, groups_of, merge_within
 from tests.laws.range_topk import workloads
 
-from .test_dissemination import Audience, calls_of, lists_of, register
+from .test_dissemination import Audience, calls_of, lists_of, one_by_one, register
 
 SHARES = [0.0, 0.1, 0.2, 0.5, 0.99]
 
@@ -59,6 +59,48 @@ def test_the_share_holds_in_every_call_and_lists_stay_right(share: float) -> Non
             for name, mine in hearing.lists.items():
                 assert mine.items() == [(item, score) for item, _, score in after.get(name, [])]
                 assert set(needing.heard[name]) <= set(hearing.heard[name])
+
+    law()
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0])
+def test_receipts_with_epsilon_are_counted_both_ways(epsilon: float) -> None:
+    """Exact messages are made beside: nothing else depends on it, and questions are counted once."""
+
+    @settings(max_examples=40)
+    @given(workloads())
+    def law(workload: Any) -> None:
+        if not isinstance(workload.settings["over"], str):
+            return
+        given = {**workload.settings, "epsilon": epsilon}
+        names, k, order = [given["over"]], given["k"], given["order"]
+        exact, plain = RangeTopK(**workload.settings), RangeTopK(**given)
+        engine = RangeTopK(**given, tuning={"receipts": True})
+        needing, hearing = Listeners(names, k, order), Listeners(names, k, order)
+        for call, rows in calls_of(workload):
+            if call != "publish":
+                register(exact, needing, call, rows)
+                register(engine, hearing, call, rows)
+                getattr(plain, call)(rows)
+                continue
+            for one in one_by_one(rows):
+                before = engine.stats()
+                told = engine.disseminate(one)
+                assert told.equals(plain.disseminate(one))
+                needed = exact.disseminate(one)
+                count = {name: value - before[name] for name, value in engine.stats().items()}
+                needing.deliver(needed, "y")
+                hearing.deliver(told, "y")
+                assert count["received"] == hearing.receipts
+                assert count["needless"] == hearing.receipts - needing.receipts >= 0
+                got, due = (
+                    sum(list(items).count(one["id"][0]) for items in each.heard.values())
+                    for each in (hearing, needing)
+                )
+                assert count["received_updated"] == got
+                assert count["needless_updated"] == got - due
+        left = ("received", "needless", "received_updated", "needless_updated")
+        assert {**engine.stats(), **dict.fromkeys(left, 0)} == plain.stats()
 
     law()
 

@@ -28,6 +28,15 @@ def load(name: str) -> Any:
     return getattr(import_module(module), attribute)
 
 
+def lazily(name: str) -> Callable[..., Any]:
+    """What calls the object that "module:Name" names, which is imported when it is first called."""
+
+    def call(*given: Any) -> Any:
+        return load(name)(*given)
+
+    return call
+
+
 if TYPE_CHECKING:
     import pyarrow as pa
 

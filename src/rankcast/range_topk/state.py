@@ -122,6 +122,7 @@ class RangeState:
     count: dict[str, int]
     listless: bool = False  # whether nobody's list is kept: subscribers keep their own
     side: int = 0  # where every subscription bounds the second attribute: 1 above, -1 below, 0 not said
+    receipts: bool = False  # whether they are counted for approximate messages
     alone: bool = False  # whether the call at hand is the whole batch: former scores are not needed
 
     def __post_init__(self) -> None:

@@ -341,6 +341,13 @@ def _is_text(name: str) -> bool:
         return False
 
 
+def flag(name: str, value: Any) -> bool:
+    """A setting that is true or false."""
+    if not isinstance(value, bool):
+        raise SettingError(f"{name} is {shown(value)}", expected="True or False")
+    return value
+
+
 def tuning(value: Mapping[str, Any] | None, known: Mapping[str, Any]) -> dict[str, Any]:
     """The given tuning in a form that JSON can hold; `known` holds every key with its default."""
     if value is not None and not isinstance(value, Mapping):

@@ -148,13 +148,17 @@ class Unicast(Server):
 
 
 class Audience(Server):
-    """A server that knows the subscriptions, and counts in `received` who hears of the updated object."""
+    """A server that knows the subscriptions, and counts who hears: `received` of the updated object ...
+
+    ... as the paper does, and `delivered` of all objects, those that an update exposes, too.
+    """
 
     def account(self, tiles: Tiles, batch: Columns, questions: Integers) -> None:
-        """Count the subscriptions in each tile of an updated object."""
+        """Count the subscriptions in each tile."""
         super().account(tiles, batch, questions)
         own, _ = own_tiles(tiles, batch)
-        self.add(received=count_points(self.points.tree, own).sum() if self.points else 0)
+        for name, boxes in (("received", own), ("delivered", tiles.box)):
+            self.add(**{name: count_points(self.points.tree, boxes).sum() if self.points else 0})
 
 
 def object_index(objects: Columns) -> ObjectIndex:

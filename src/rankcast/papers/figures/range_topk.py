@@ -278,12 +278,17 @@ def table_5(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
 
 def redundancy(work: Workload, k: int, epsilons: list[float], paper: ByEpsilon) -> Trial:
-    """Compare who hears of updated objects with who must."""
+    """Compare who hears with who must: of updated objects, as the paper does, and of all objects."""
     points = point_index(work.subscriptions)
+    precise = Audience(work.objects, k, points=points)
     exact = Unicast(work.objects, k, Census(work.objects["x"], work.subscriptions))
 
     def needless(name: str) -> Callable[[Server], dict[str, float]]:
         return lambda server: {"redundancy": server.total[name] / exact.total["affected"] - 1}
+
+    def both(server: Server) -> dict[str, float]:
+        more = server.total["delivered"] / precise.total["delivered"] - 1
+        return {**needless("received")(server), "redundancy_of_all": more}
 
     def value(key: float | str) -> dict[str, float]:
         return {"redundancy": paper[key][k]} if key in paper else {}
@@ -294,9 +299,10 @@ def redundancy(work: Workload, k: int, epsilons: list[float], paper: ByEpsilon) 
             Audience(work.objects, k, points=points, epsilon=epsilon),
             work.events,
             value(epsilon),
-            needless("received"),
+            both,
         )
         for epsilon in epsilons
     ]
+    contenders.append(counting("sparse", precise, work.events, {}, both))
     contenders.append(counting("relax", exact, work.events, value("relax"), needless("relaxed")))
     return Trial(work=len(work.events["id"]) // PARTS, contenders=contenders, agrees=lambda _: agree(work, k))

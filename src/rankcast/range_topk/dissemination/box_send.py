@@ -12,7 +12,7 @@ subscriptions: all it must know of them, the bounded side, was noted when they c
 | `unicast` | a message for each distinct box reached | the same | current |
 | `relax`, `scan` | see `protocol` | see `protocol` | stale |
 
-Event by event a move is sent as a net change; painted "sparse" makes a deletion and an insertion of it.
+Event by event a move is sent as a net change (`slab_moves` where it is painted for "sparse").
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from rankcast.range_topk.dissemination.needless import (
     groups_of,
     merge_within,
 )
+from rankcast.range_topk.dissemination.slab_moves import MovePainter
 from rankcast.range_topk.dissemination.slab_painters import FEW, DensePainter, SlabPainter
 from rankcast.range_topk.dissemination.slabs import FIRSTK, MIN, SNAP
 from rankcast.range_topk.kernels.apply_events import AFFECTED, SEARCHES, TRIED
@@ -64,6 +65,7 @@ class BoxSender:
         self._messenger = BoxMessenger(lists)
         self.sparse = SlabPainter(lists.objects)
         self._dense = DensePainter(lists.objects)
+        self._moves = MovePainter(lists.objects, self.sparse)
 
     def refuse(self, method: str, *, batch: bool) -> None:
         """Refuse a method that boxes do not have."""
@@ -105,9 +107,7 @@ class BoxSender:
                     return self._paint(state, k, part, method, slack.epsilon, batch=whole)
                 return self._cover(state, k, part, slack.epsilon, one_by_one=method == "unicast", batch=whole)
 
-            # sparse painting has no net changes: there a move is a deletion and an insertion
-            split = not batch and not (painted and method == "sparse")
-            tiles = _by_stretches(state, events, some) if split else some(events, batch)
+            tiles = some(events, True) if batch else _by_stretches(state, events, some)
             if slack.needless is not None and not batch:
                 tiles = self._merged(state, k, tiles, slack.needless)
             return _tile_rows(state, tiles, k)
@@ -130,6 +130,8 @@ class BoxSender:
         side = self._lists.side
         if method == "sparse":
             index = self._lists.corners(k, state.k_of)
+            if batch:
+                return self._moves.paint(keyed(state, events), k, side, index)
             return self.sparse.paint(keyed(state, events), k, side, index, epsilon)
         if batch:
             return self._dense.paint_net(keyed(state, events.coalesced()), k, side)

@@ -132,11 +132,19 @@ def count_corners(tree: CornerTree, low: Floats, high: Floats) -> Ints:
 
 def count_receipts(state: RangeState, merged: Merged, updated: NDArray[np.bool_]) -> None:
     """Count who receives what, and who needs not; `updated`: the tiles about the object of their event."""
-    extra = merged.received - merged.needed
-    state.count["received"] += int(merged.received.sum())
-    state.count["needless"] += int(extra.sum())
-    state.count["received_updated"] += int(merged.received[updated].sum())
-    state.count["needless_updated"] += int(extra[updated].sum())
+    received, needed = merged.received, merged.needed
+    count_needless(
+        state,
+        (int(received.sum()), int(received[updated].sum())),
+        (int(needed.sum()), int(needed[updated].sum())),
+    )
+
+
+def count_needless(state: RangeState, received: tuple[int, int], needed: tuple[int, int]) -> None:
+    """Count receipts, and how many nobody needed: of all messages, and of those about updated objects."""
+    for name, got, due in zip(("", "_updated"), received, needed, strict=True):
+        state.count[f"received{name}"] += got
+        state.count[f"needless{name}"] += got - due
 
 
 def groups_of(*columns: NDArray[np.generic]) -> Ints:

@@ -30,6 +30,7 @@ from rankcast.range_topk.boxes import keyed as boxed
 from rankcast.range_topk.dissemination import protocol
 from rankcast.range_topk.dissemination.batch import NetChanges, NetPainter
 from rankcast.range_topk.dissemination.needless import (
+    count_needless,
     count_points,
     count_receipts,
     groups_of,
@@ -236,6 +237,10 @@ class IntervalSender:
         known = points if method == "sparse" else None
         if batch:
             painted = self._net_painter.paint(self._net(state, events), k, points=known)
+        elif epsilon is not None and known is not None and state.receipts:
+            needed = self._needed(state, events, k, known)
+            painted = self._paint(state, events, k, known, epsilon)
+            count_needless(state, _receipts(known, painted, events), needed)
         else:
             painted = self._paint(state, events, k, known, epsilon)
         if method == "unicast" or (method == "sparse" and epsilon is None):
@@ -248,6 +253,14 @@ class IntervalSender:
         if needless is not None and not batch:
             painted = _merged(state, points, painted, events, needless)
         return _tile_rows(state, painted.box, painted, k)
+
+    def _needed(self, state: RangeState, events: Events, k: int, known: PointTree) -> tuple[int, int]:
+        """The receipts of exact messages, all and of those about updated objects; nothing has changed."""
+        net, tally = self._net(state, events), self._painter.tally.copy()
+        found = _receipts(known, self._paint(state, events, k, known, None), events)
+        self._net_painter.follow(_reversed(net))
+        self._painter.tally[:] = tally
+        return found
 
     def _paint(
         self, state: RangeState, events: Events, k: int, known: PointTree | None, epsilon: float | None
@@ -278,6 +291,12 @@ class IntervalSender:
         x = np.where(y < np.inf, x, old_x)
         changed = (x != old_x) | (y != old_y)
         return NetChanges(row[changed], old_x[changed], old_y[changed], x[changed], y[changed])
+
+
+def _receipts(points: PointTree, painted: Tiles, events: Events) -> tuple[int, int]:
+    """How many receive messages, each once a message: all, and those about the object of their event."""
+    found = count_points(points, painted.box[:, ::2], painted.box[:, 1::2])
+    return int(found.sum()), int(found[painted.item == events.row[painted.event]].sum())
 
 
 def _merged(state: RangeState, points: PointTree, painted: Tiles, events: Events, share: float) -> Tiles:
