@@ -7,22 +7,35 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rankcast import CoveringTable
+from rankcast.bench.baselines.covering import BlockedScan
 from rankcast.bench.baselines.differential import DifferentialRanges, differential_installed
-from rankcast.bench.baselines.embedded import DuckdbRanges, SqliteRanges
+from rankcast.bench.baselines.embedded import (
+    DuckdbRanges,
+    RtreeForwarded,
+    SqliteCovering,
+    SqliteRanges,
+)
 from rankcast.bench.baselines.geotext_tables import DuckdbGeotext
 from rankcast.bench.baselines.lucene import LuceneGeotext, lucene_installed
+from rankcast.bench.baselines.postgres import PostgresCovering, postgres_installed
 from rankcast.bench.baselines.range_topk import AllAnew
 from rankcast.bench.cases.geotext_steady import steady
 from rankcast.bench.workloads import Columns
 
 RANGES = {"SQLite": SqliteRanges, "DuckDB": DuckdbRanges, "differential-dataflow": DifferentialRanges}
+COVERING = {"rtree": RtreeForwarded, "SQLite": SqliteCovering, "PostgreSQL": PostgresCovering}
 GEOTEXT = {"DuckDB": DuckdbGeotext, "Lucene": LuceneGeotext}
-INSTALLED = {"differential-dataflow": differential_installed, "Lucene": lucene_installed}
+INSTALLED = {
+    "differential-dataflow": differential_installed,
+    "Lucene": lucene_installed,
+    "PostgreSQL": postgres_installed,
+}
 
 
 def needs(name: str) -> None:
-    if name == "DuckDB":
-        pytest.importorskip("duckdb")
+    if name in ("DuckDB", "rtree", "SQLite"):
+        pytest.importorskip({"DuckDB": "duckdb"}.get(name, "rtree"))
     if name in INSTALLED and not INSTALLED[name]():
         pytest.skip(f"{name} is not set up")
 
@@ -52,6 +65,28 @@ def test_lists_of_ranges_with_ties_and_repeats_are_those_of_the_plain_program(na
         seen |= {len(each) for each in lists}
     assert {0, min(k, 33)} <= seen or k > 12
     assert max(seen) > min(k - 1, 12)
+
+
+@pytest.mark.parametrize("name", COVERING)
+def test_boxes_are_forwarded_as_by_the_plain_program(name: str) -> None:
+    needs(name)
+    rng, over, known, fresh = np.random.default_rng(3), ["a", "b"], 60, 60
+    low, size = rng.integers(0, 8, (known + fresh, 2)), rng.integers(1, 6, (known + fresh, 2))
+    rows: Columns = {"id": np.arange(known + fresh)}
+    for axis, name_of in enumerate(over):
+        rows[f"{name_of}_lo"] = low[:, axis].astype(float)
+        rows[f"{name_of}_hi"] = (low + size)[:, axis].astype(float)
+    first = {name_of: column[:known] for name_of, column in rows.items()}
+    above = CoveringTable(over=over).subscribe(first)["covered_by"].to_numpy(zero_copy_only=False)
+    covered_by = np.nan_to_num(above, nan=-1).astype(np.int64)
+    kind: Any = COVERING[name]
+    system, plain = kind(over, rows), BlockedScan(over, rows)
+    for target in (system, plain):
+        target.load(first, covered_by)
+        target.subscribe({name_of: column[known:] for name_of, column in rows.items()})
+    assert system.forwarded() == plain.forwarded()
+    assert 0 < sum(row >= known for row in system.forwarded()) < fresh
+    getattr(system, "close", int)()
 
 
 @pytest.mark.parametrize("k", [1, 7])

@@ -138,11 +138,39 @@ class NearestRtree:
         self.found = np.array(near, np.int64)
 
 
-class SqliteCovering(RtreeCovering):
-    """The same boxes in SQLite's R*-tree, of up to five attributes; it has float32, so it is verified."""
+class RtreeForwarded(RtreeCovering):
+    """Only the forwarded boxes in an R-tree: while no box goes, one that is covered cannot matter."""
 
     def load(self, rows: Columns, covered_by: Integers) -> None:
         """Take over boxes of which it is known what covers each, or -1."""
+        for row, above in enumerate(covered_by.tolist()):
+            self._remember(row, above)
+        self._used = len(covered_by)
+        self._begin(np.flatnonzero(covered_by == NOBODY).tolist())
+
+    def subscribe(self, rows: Columns) -> None:
+        """Register the next boxes one after the other."""
+        for _ in range(len(rows["id"])):
+            row = self._used
+            above = self._first(row)
+            self._remember(row, above)
+            if above == NOBODY:
+                self._insert(row)
+            self._used += 1
+
+    def _begin(self, forwarded: list[int]) -> None:
+        stream = ((row, self._bounds(row), None) for row in forwarded)
+        form = self._module.Property(dimension=self._lo.shape[1])
+        self._tree = self._module.Index(stream, properties=form, interleaved=True)
+
+    def _insert(self, row: int) -> None:
+        self._tree.insert(row, self._bounds(row))
+
+
+class SqliteCovering(RtreeForwarded):
+    """The same boxes in SQLite's R*-tree, of up to five attributes; it has float32, so it is verified."""
+
+    def _begin(self, forwarded: list[int]) -> None:
         self._base = sqlite3.connect(":memory:", check_same_thread=False)
         axes = range(self._lo.shape[1])
         names = ", ".join(f"lo{axis}, hi{axis}" for axis in axes)
@@ -150,18 +178,10 @@ class SqliteCovering(RtreeCovering):
         tests = " and ".join(f"lo{axis} <= ? and hi{axis} >= ?" for axis in axes)
         self._asked = f"select id from boxes where {tests}"  # noqa: S608
         self._added = f"insert into boxes values ({', '.join('?' * (2 * len(axes) + 1))})"  # noqa: S608
-        self._base.executemany(self._added, map(self._row, range(len(covered_by))))
-        for row, above in enumerate(covered_by.tolist()):
-            self._remember(row, above)
-        self._used = len(covered_by)
+        self._base.executemany(self._added, map(self._row, forwarded))
 
-    def subscribe(self, rows: Columns) -> None:
-        """Register the next boxes one after the other."""
-        for _ in range(len(rows["id"])):
-            row = self._used
-            self._remember(row, self._first(row))
-            self._base.execute(self._added, self._row(row))
-            self._used += 1
+    def _insert(self, row: int) -> None:
+        self._base.execute(self._added, self._row(row))
 
     def _row(self, row: int) -> list[float]:
         ends = np.column_stack([self._lo[row], self._hi[row]]).ravel().tolist()

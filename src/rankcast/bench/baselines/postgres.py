@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.bench.baselines.embedded import last_values
+from rankcast.bench.baselines.covering import NOBODY
+from rankcast.bench.baselines.embedded import RtreeForwarded, last_values
 from rankcast.bench.workloads import Columns, Floats, Integers
 
 PATIENCE = 60.0  # seconds until a server answers
@@ -178,6 +179,38 @@ class PostgresBoxes:
                 (np.array([row[0] for row in found], np.int64), np.array([row[1] for row in found]))
             )
         return answers
+
+    def close(self) -> None:
+        """End the server."""
+        self._server.close()
+
+
+class PostgresCovering(RtreeForwarded):
+    """The forwarded boxes as cubes under a GiST index; a box is covered if one of them contains it."""
+
+    def _begin(self, forwarded: list[int]) -> None:
+        self._server = Server()
+        base = self._server.connection
+        base.execute("create extension cube")
+        base.execute("create unlogged table boxes (id bigint, box cube)")
+        with base.cursor().copy("copy boxes from stdin") as copied:
+            for row in forwarded:
+                copied.write_row((row, self._cube(row)))
+        base.execute("create index by_box on boxes using gist (box)")
+        base.execute("vacuum analyze boxes")
+        base.execute("set enable_seqscan = off")
+
+    def _insert(self, row: int) -> None:
+        self._server.connection.execute("insert into boxes values (%s, %s::cube)", (row, self._cube(row)))
+
+    def _first(self, row: int) -> int:
+        asked = "select id from boxes where box @> %s::cube limit 1"
+        found = self._server.connection.execute(asked, (self._cube(row),)).fetchone()
+        return NOBODY if found is None else int(found[0])
+
+    def _cube(self, row: int) -> str:
+        ends = (",".join(map(repr, side[row].tolist())) for side in (self._lo, self._hi))
+        return "({}),({})".format(*ends)
 
     def close(self) -> None:
         """End the server."""

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from rankcast import CoveringTable, MovingSkyline, MovingTopK, RangeTopK, scoring
-from rankcast.bench.baselines.covering import BlockedScan, RtreeCovering
+from rankcast.bench.baselines.covering import BlockedScan
 from rankcast.bench.baselines.differential import DifferentialRanges, differential_installed
 from rankcast.bench.baselines.embedded import (
     DuckdbRanges,
     DuckdbSkyline,
     NearestRtree,
     NearestTree,
+    RtreeForwarded,
     SqliteCovering,
     SqliteRanges,
     answers_equal,
@@ -30,6 +31,7 @@ from rankcast.bench.baselines.matching import DuckdbTop, NclsAll, ScoreOrder, Sq
 from rankcast.bench.baselines.moving import Branches, Pareto
 from rankcast.bench.baselines.postgres import (
     PostgresBoxes,
+    PostgresCovering,
     PostgresNearest,
     PostgresRanges,
     postgres_installed,
@@ -188,7 +190,9 @@ def covers(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
         return made
 
-    systems = {"rtree": RtreeCovering, "SQLite R*-tree": SqliteCovering}
+    systems: dict[str, Any] = {"rtree": RtreeForwarded, "SQLite R*-tree": SqliteCovering}
+    if postgres_installed():
+        systems["PostgreSQL"] = PostgresCovering
     return Trial(
         work=fresh,
         contenders=[
