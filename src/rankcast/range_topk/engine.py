@@ -136,7 +136,7 @@ class RangeTopK(ListEngine):
         sides: with two attributes, which side of the second every subscription may bound, "lower" or "upper"
             (the 1.5-d case); others are refused. Without it the subscriptions decide, and while there is none
             `disseminate` has no "dense".
-        extra: "forbid" or "ignore" columns that are not known.
+        extra: "forbid" or "ignore" unknown columns.
         tuning: `receipts=True` lets `stats()` count receipts with `epsilon`, too, for "sparse" in one
             attribute: exact messages are made beside, which takes more time than all else.
 
@@ -428,26 +428,28 @@ class RangeTopK(ListEngine):
     ) -> pa.Table:
         """Apply a batch and return the tiles a server would send into a content-driven network.
 
-        One row a message, in sending order. A message goes to every subscription with
-        `lo_outer < lo <= lo_inner` and `hi_inner <= hi < hi_outer`; a null outer end is no bound.
-        With `batch` the messages are those of the net change, otherwise of event after event.
-        `epsilon` is for "sparse" and "dense"; the engine's own counts there alone. It saves messages event
-        after event; with `batch` they are exact whatever it is, as nobody then hears of an item that did not
-        change in its list. `needless` instead of it, for "sparse": exact tiles are merged where fewest hear
-        in vain, as long as those are at most this share of all receipts of the call, up to 0.99; 0 merges
+        One row per message, in sending order. A message goes to every subscription with
+        `lo_outer < lo <= lo_inner` and `hi_inner <= hi < hi_outer`; a null outer end means no bound.
+        With `batch` the messages describe the net change, otherwise one event after the other.
+
+        `epsilon` is for "sparse" and "dense"; the engine's own applies only there. It saves messages event by
+        event; with `batch` messages are exact, because nobody then hears of an item that did not change in
+        its list. `needless` is an alternative for "sparse": exact tiles are merged where the fewest hear in
+        vain, as long as these are at most this share of all receipts of the call, up to 0.99; 0 merges
         nothing. `stats()` then has `received` and `needless`, and in one attribute `received_updated` and
-        `needless_updated`, those of messages about the object that an event updates; `tuning` for `epsilon`.
-        An engine that scans answers every method but "relax" alike, exactly.
-        While a live subscription has a k of its own, messages have a column `k` and go to those who want that
-        many alone; null is for everybody ("relax"). Messages of one k follow each other in sending order.
-        "dense" paints for the engine's k, too: subscribers whom the server does not know have that one.
+        `needless_updated`, those of messages about the object that an event updates; see `tuning` for
+        `epsilon`. With "scan" every method but "relax" gives the same exact messages.
+
+        If a live subscription has its own k, messages have a column `k` and go only to subscriptions with
+        that k; null is for everybody ("relax"). Messages of one k are in sending order. "dense" also paints
+        for the engine's k: subscribers whom the server does not know have that one.
 
         With `numbered` there is a column `sequence`: the number of the message among all that the engine has
-        sent, from 1 on, also across `save` and `load`. The last one is `stats()["messages"]`. A receiver of
-        all messages, as `rankcast.Gateway`, tells by it what it has missed, and asks `preview`.
+        sent, from 1, continued across `save` and `load`. The last one is `stats()["messages"]`. A receiver of
+        all messages, such as `rankcast.Gateway`, sees from it what it has missed, and asks `preview`.
 
-        In `stats()`, `affected` grows where exact messages are made by looking at subscriptions; "dense"
-        and "relax" never do, so they cannot count it, nor can `epsilon`.
+        In `stats()`, `affected` grows only where exact messages are made by looking at subscriptions; "dense"
+        and "relax" never do so and cannot count it, nor can `epsilon`.
         """
         refuse_names(self._numbers, k=self._state.owned, sequence=numbered)
         chosen = schema.one_of("method", method or self._method, METHODS)
