@@ -122,7 +122,7 @@ peers: $(READY)  ## set up PostgreSQL, Lucene, differential-dataflow and package
 	  echo "differential-dataflow is left out: it needs cargo (Rust) and its crate"
 
 bench-front: peers warm  ## the front table, from one run on a quiet machine; half an hour
-	@$(BIN)/rankcast bench run 'front.*' --size full --out benchmarks/records
+	@$(BIN)/rankcast bench run 'limits.*' 'front.*' --size full --out benchmarks/records
 	@$(BIN)/rankcast bench front
 
 peers-lucene: $(LUCENE)/Matching.class $(LUCENE)/GeoText.class  ## set up Lucene in benchmarks (needs Java 17 and Maven)

@@ -11,11 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from rankcast.bench import limits
 from rankcast.bench.records import DIRTY, Measurement, Record
 
 OURS, PLAIN = "rankcast", "Numba, "
 GENERATED = " (generated)"  # behind a contender's name: data are made up, since the real ones are not here
 HEADINGS = ("task", "rankcast", "best system (of)", "times faster", "best plain program", "times faster")
+FURTHER = ("times the limit", "memory")  # where a record of the machine's own rates is at hand
 _SCALES = ((1.0, "s"), (1e3, "ms"), (1e6, "µs"), (1e9, "ns"))
 _TASKS = {
     "front.range": "10 best of a range, {subscriptions:,} ranges, batches of {batch:,}",
@@ -52,16 +54,18 @@ class Row(NamedTuple):
     plain_factor: float | None
     systems: int
     memory: int | None
+    limit: float | None  # our time over the least that the machine allows
 
 
 def rows(records: Iterable[Record]) -> list[Row]:
     """The rows, by family and in the order in which they were measured."""
-    order = list(_TASKS)
-    chosen = [record for record in records if record.case in _TASKS]
-    return [_row(record) for record in sorted(chosen, key=lambda each: order.index(each.case))]
+    order, known = list(_TASKS), list(records)
+    chosen = [record for record in known if record.case in _TASKS]
+    machine = limits.machine_of(known)
+    return [_row(record, machine) for record in sorted(chosen, key=lambda each: order.index(each.case))]
 
 
-def _row(record: Record) -> Row:
+def _row(record: Record, machine: Record | None) -> Row:
     given = {**record.parameters}
     if "shape" in given:
         given["shape"] = _SHAPES[given["shape"]]
@@ -75,10 +79,12 @@ def _row(record: Record) -> Row:
     systems = [each for each in others if each not in plain]
     best, best_factor = _best(ours, systems)
     short, short_factor = _best(ours, plain)
+    least = None if machine is None else limits.seconds(ours.counters, machine)
     return Row(
         _TASKS[record.case].format(**given) + GENERATED * made_up,
         f"{_duration(_unit(ours))}/{record.unit}", best, best_factor,
         short.removeprefix(PLAIN), short_factor, len(systems), ours.bytes,
+        _unit(ours) / least if least else None,
     )  # fmt: skip
 
 
@@ -103,13 +109,20 @@ def significant(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}".rstrip(".")
 
 
+def headings(found: Sequence[Row]) -> tuple[str, ...]:
+    """What stands above the cells of rows."""
+    return (*HEADINGS, *FURTHER) if any(row.limit is not None for row in found) else HEADINGS
+
+
 def cells(row: Row) -> tuple[str, ...]:
-    """A row as it is shown, under `HEADINGS`."""
+    """A row as it is shown, under `HEADINGS` and `FURTHER`."""
     system, plain = (
         "" if each is None else significant(each) for each in (row.system_factor, row.plain_factor)
     )
     told = f"{row.system} ({row.systems})" if row.systems else "none that ends"
-    return row.task, row.ours, told, system, row.plain, plain
+    limit = "" if row.limit is None else significant(row.limit)
+    memory = "" if row.memory is None else f"{significant(row.memory / 1e6)} MB"
+    return row.task, row.ours, told, system, row.plain, plain, limit, memory
 
 
 def markdown(records: Sequence[Record]) -> str:
@@ -117,8 +130,9 @@ def markdown(records: Sequence[Record]) -> str:
     found = rows(records)
     if not found:
         return ""
-    lines = [f"| {' | '.join(HEADINGS)} |", f"|{' --- |' * len(HEADINGS)}"]
-    lines += [f"| {' | '.join(cells(row))} |" for row in found]
+    heads = headings(found)
+    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
+    lines += [f"| {' | '.join(cells(row)[: len(heads)])} |" for row in found]
     return "\n".join([*lines, "", source(records)])
 
 
@@ -128,7 +142,7 @@ def source(records: Sequence[Record]) -> str:
     machine = chosen[-1].machine
     commits = sorted(
         {
-            (record.commit or "")[:10] + (DIRTY if (record.commit or "").endswith(DIRTY) else "")
+            (record.commit or "").removesuffix(DIRTY)[:10] + (DIRTY if (record.commit or "").endswith(DIRTY) else "")
             for record in chosen
         }
     )

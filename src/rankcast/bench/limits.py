@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rankcast.bench.records import Record
+from rankcast.core.engine import Engine
 
 CASE = "limits.machine"
 COPY, SCAN, MISS, ROWS = "copied bytes", "scanned intervals", "reads that miss", "written rows"
@@ -27,6 +28,12 @@ def answered(answer: pa.Table, work: int) -> Mapping[str, float]:
         NAMED: pc.count_distinct(answer.column(names)).as_py() / work,
         WRITTEN: answer.num_rows / work,
     }
+
+
+def told(engine: Engine) -> Mapping[str, float]:
+    """The same in running totals, of an engine whose answers are not at hand: each event names one list."""
+    stats = engine.stats()
+    return {NAMED: stats["events"], WRITTEN: stats["deltas"]}
 
 
 def seconds(counters: Mapping[str, float], machine: Record) -> float | None:

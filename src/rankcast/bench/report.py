@@ -82,13 +82,14 @@ def _front(records: Sequence[Record]) -> Markup:
     rows = front.rows(chosen)
     if not rows:
         return Markup("")
-    heads = [element("th", name, class_="number" if "faster" in name else None) for name in front.HEADINGS]
+    names = front.headings(rows)
+    heads = [element("th", name, class_="number" if "times" in name else None) for name in names]
     body = [
         element(
             "tr",
             *(
-                element("td", cell, class_="number" if "faster" in name else None)
-                for name, cell in zip(front.HEADINGS, front.cells(row), strict=True)
+                element("td", cell, class_="number" if "times" in name else None)
+                for name, cell in zip(names, front.cells(row), strict=False)
             ),
         )
         for row in rows

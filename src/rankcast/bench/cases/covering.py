@@ -23,6 +23,7 @@ from rankcast.bench.baselines.covering import (
 from rankcast.bench.runner import Answers, Contender, Parameters, Trial, case
 from rankcast.bench.workloads import Columns, covering
 from rankcast.bench.workloads.covering import Commands
+from rankcast.core.engine import Engine
 from rankcast.covering.brute_force import maximal
 from rankcast.tables.boxes import Boxes
 
@@ -61,9 +62,9 @@ def loaded(over: list[str], first: Columns | None, **more: Any) -> CoveringTable
     return table
 
 
-def weigh(table: CoveringTable) -> int:
-    """The size of the state."""
-    return sum(array.nbytes for array in table.state()[1].values())
+def weigh(engine: Engine) -> int:
+    """The bytes of an engine's state."""
+    return sum(array.nbytes for array in engine.state()[1].values())
 
 
 def play(table: Any, steps: Steps) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from rankcast import CoveringTable, MovingSkyline, MovingTopK, RangeTopK, scoring
+from rankcast.bench import limits
 from rankcast.bench.baselines.covering import BlockedScan
 from rankcast.bench.baselines.differential import DifferentialRanges, differential_installed
 from rankcast.bench.baselines.embedded import (
@@ -37,7 +38,7 @@ from rankcast.bench.baselines.postgres import (
     postgres_installed,
 )
 from rankcast.bench.baselines.range_topk import AllAnew, ThresholdScan
-from rankcast.bench.cases.covering import play
+from rankcast.bench.cases.covering import play, weigh
 from rankcast.bench.cases.matching import head, loaded
 from rankcast.bench.cases.matching_peers import by_event, shaped
 from rankcast.bench.runner import Contender, Parameters, Trial, case, publish_all
@@ -94,7 +95,20 @@ def ranges(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
     return Trial(
         work=size,
-        contenders=[Contender(name, _published, _turns(target, parts)) for name, target in targets.items()],
+        contenders=[
+            Contender(
+                OURS,
+                _published,
+                _turns(engine, parts),
+                counters=lambda _, answer: limits.answered(answer, size),
+                bytes=lambda _: weigh(engine),
+            ),
+            *(
+                Contender(name, _published, _turns(target, parts))
+                for name, target in targets.items()
+                if name != OURS
+            ),
+        ],
         baseline=OURS,
         agrees=agrees,
     )
@@ -138,7 +152,15 @@ def matches(parameters: Parameters, rng: np.random.Generator) -> Trial:
         made["PostgreSQL"] = PostgresBoxes(rows, over, k), min(size, 50)
     if lucene_installed():
         made["Lucene"] = LuceneMatching(rows, over, k), size
-    contenders = [Contender(OURS, prepare=lambda: engine, run=lambda matcher: matcher.publish(events))]
+    contenders = [
+        Contender(
+            OURS,
+            prepare=lambda: engine,
+            run=lambda matcher: matcher.publish(events),
+            counters=lambda _, answer: limits.answered(answer, size),
+            bytes=lambda _: weigh(engine),
+        )
+    ]
     contenders += [_asked(name, target, head(events, some), some) for name, (target, some) in made.items()]
 
     def agrees(answers: Any) -> bool:
@@ -196,7 +218,13 @@ def covers(parameters: Parameters, rng: np.random.Generator) -> Trial:
     return Trial(
         work=fresh,
         contenders=[
-            Contender(OURS, prepare=table, run=lambda target: play(target, steps)),
+            Contender(
+                OURS,
+                prepare=table,
+                run=lambda target: play(target, steps),
+                counters=lambda *_: {limits.NAMED: 1.0, limits.WRITTEN: 1.0},
+                bytes=weigh,
+            ),
             Contender(PLAIN[3], prepare=with_boxes(BlockedScan), run=lambda target: play(target, steps)),
             *(
                 Contender(
@@ -256,7 +284,13 @@ def nearest(parameters: Parameters, rng: np.random.Generator) -> Trial:
     return Trial(
         work=8 * cars,
         contenders=[
-            Contender(OURS, _driven, _turns(engine, groups)),
+            Contender(
+                OURS,
+                _driven,
+                _turns(engine, groups),
+                stats=lambda _: limits.told(engine),
+                bytes=lambda _: weigh(engine),
+            ),
             Contender("scipy cKDTree", _driven, _turns(others["scipy cKDTree"], groups)),
             *(
                 Contender(name, _driven, _turns(other, small), work=cars // 20)
@@ -320,7 +354,13 @@ def skylines(parameters: Parameters, rng: np.random.Generator) -> Trial:
     return Trial(
         work=10 * cars,
         contenders=[
-            Contender(OURS, _driven, _turns(engine, groups)),
+            Contender(
+                OURS,
+                _driven,
+                _turns(engine, groups),
+                stats=lambda _: limits.told(engine),
+                bytes=lambda _: weigh(engine),
+            ),
             Contender(PLAIN[4], _driven, _turns(others[PLAIN[4]], groups)),
             Contender("paretoset", _driven, _turns(others["paretoset"], some), work=max(1, cars // 10)),
             Contender("DuckDB", _driven, _turns(others["DuckDB"], few), work=1),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rankcast import CoveringTable, GeoTextTopK, MovingSkyline, MovingTopK, RangeTopK, RankedMatcher, scoring
+from rankcast.bench.cases.covering import weigh
 from rankcast.bench.cases.front import CITY, drives
 from rankcast.bench.cases.geotext_steady import same_scores, steady
 from rankcast.bench.growth import ALONG
@@ -30,11 +31,6 @@ def along(usual: Mapping[str, Any], **varied: Sequence[Any]) -> list[Grid]:
         {ALONG: [name], **{key: [value] for key, value in usual.items()}, name: list(values)}
         for name, values in varied.items()
     ]
-
-
-def weigh(engine: Any) -> int:
-    """The bytes of an engine's state."""
-    return sum(array.nbytes for array in engine.state()[1].values())
 
 
 def publisher(engine: Any, parts: Sequence[Any], work: int, agrees: Callable[[], bool]) -> Trial:
