@@ -24,9 +24,8 @@ _RINGS = 64  # of cells around the one in the middle that are looked at
 def geojson(zones: pa.Table, wanted: Set[str] = frozenset()) -> dict[str, Any]:
     """A feature collection with one feature per zone, its subscription as `id`; `wanted` selects zones.
 
-    A circle is a point with the properties `radius` (null: unbounded) and `members`. A sphere has three
-    coordinates and `sphere_radius` instead, so that nobody takes it for a circle. A void zone has no
-    geometry.
+    A circle is a point with the properties `radius` (null: unbounded) and `members`; a sphere has three
+    coordinates and `sphere_radius` instead, so it cannot be taken for a circle. A void zone has no geometry.
 
     >>> table = pa.table({"subscription": [7], "x": [1.0], "y": [2.0], "radius": [3.0], "members": [["a"]]})
     >>> geojson(table)["features"][0]["geometry"]

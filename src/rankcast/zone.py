@@ -1,10 +1,9 @@
 """Safe zones on the client: is a position still inside, or must the client ask the server?
 
 This is the Python version of the console's `rankcast-zone.js`. It needs only the standard library. Zones
-are the GeoJSON features of `GET .../zones`: a polygon, a point with a `radius`, or in space a
-point with a `sphere_radius`. While a position is
-strictly inside, the result of its query stays the same (for a circle: it stays among the zone's members).
-If in doubt, a position counts as outside: asking is always correct.
+are the GeoJSON features of `GET .../zones`: a polygon, a point with a `radius`, or in space a point with a
+`sphere_radius`. While a position is strictly inside, the result of its query stays the same (for a circle: it
+stays among the zone's members). If in doubt, a position counts as outside: asking is always correct.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Whether the columns of every source are what the engine takes: the engine itself says so, without a row.
+"""Whether the columns of every source fit the engine: the engine itself checks them, without a row.
 
-Where the source's files are on this machine, some of them are looked into before Spark starts
-(`rankcast.pipeline.sources`): what is declared must be there, with that name and type.
+If the source's files are on this machine, some of them are inspected before Spark starts
+(`rankcast.pipeline.sources`): declared columns must exist, with that name and type.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _taken(engine: Made, of: Input, source: Source, given: pa.Schema) -> tuple[l
 
 
 def look(document: Document, engine: Made, of: Input, source: Source, given: pa.Schema) -> list[str]:
-    """Refuse a source whose files lack what is declared; returns, in words, what was not looked at."""
+    """Refuse a source whose files lack declared columns; returns, in words, what was not checked."""
     if source.path is None:
         return []
     sample = files_at(source.path)
@@ -236,7 +236,7 @@ def _look_at_values(document: Document, source: Source, declared: list[str], pat
 
 
 def is_strict(engine: Made) -> bool:
-    """Whether columns that the engine does not know are refused, and so rows with keys not declared."""
+    """Whether unknown columns are refused, and so rows with undeclared keys."""
     return bool(engine.settings.get("extra", "forbid") == "forbid")
 
 
@@ -254,9 +254,9 @@ def _lacking(
 def fit_all(
     document: Document, engine: Made, sources: Mapping[str, Source]
 ) -> tuple[dict[str, Mapping[str, str] | None], list[str]]:
-    """By input, the engine's columns as expressions of Spark's, None where Spark must first tell which.
+    """By input, the engine's columns as Spark expressions, None if only Spark can tell.
 
-    Beside it, in words, what was not looked at.
+    Also returns, in words, what was not checked.
     """
     found: dict[str, Mapping[str, str] | None] = {}
     forms: dict[str, pa.Schema | None] = {}

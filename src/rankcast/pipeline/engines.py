@@ -1,7 +1,7 @@
 """The table `[engine]`: an engine by name with its settings, and which columns it takes.
 
-`name` is that of an engine of the package, or `"module:Class"` for one of the user's own. Settings are those
-of the class, as TOML writes them, but for those that its spec writes otherwise (`core.spec.Setting`):
+`name` is that of an engine of the package, or `"module:Class"` for the user's own. Settings are those
+of the class, as TOML writes them, except those that its spec writes differently (`core.spec.Setting`):
 
 | setting      | in the file                                                                      |
 | ------------ | -------------------------------------------------------------------------------- |
@@ -11,8 +11,8 @@ of the class, as TOML writes them, but for those that its spec writes otherwise 
 | documents    | a Parquet file, `vocabulary = { path = "documents.parquet" }`                    |
 | tables       | Parquet files, `graph = { edges = "edges.parquet", nodes = "nodes.parquet" }`     |
 
-Importing `module:name` runs somebody's code, so a file is read without it unless it is trusted; for an engine
-that is to run it is imported in any case.
+Importing `module:name` runs its code, so reading a file does not import it unless the file is trusted;
+running an engine always does.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class Made:
 
     Attributes:
         kind: the name of the class.
-        settings: what it is made with, but for a function that was not imported.
-        score: where executors find its function, if it has one of the user's own.
-        table: where it stands in the file.
-        cls: the class; None: it is one of the user's own that was not imported.
+        settings: its settings, without a function that was not imported.
+        score: where executors find its function, if it has a user's function.
+        table: where it is in the file.
+        cls: the class; None if it is the user's own and was not imported.
     """
 
     kind: str
@@ -85,7 +85,7 @@ class Made:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of it was looked at: a class or a function of the user's own is there."""
+        """Whether everything was checked: no class or function of the user is left to import."""
         return self.is_imported and (self.score is None or self._function() in self.settings)
 
     @property
@@ -105,7 +105,7 @@ class Made:
         return found
 
     def engine(self) -> Engine:
-        """A new empty engine; what is the user's own is imported, which runs its module."""
+        """A new empty engine; imports the user's own code, which runs its module."""
         if not self.is_imported:
             return read(self.table, trust=True).engine()
         own = {} if self.is_whole else {self._function(): resolve(str(self.score), self._function())}
@@ -113,7 +113,7 @@ class Made:
         return made
 
     def sample(self) -> Engine:
-        """An engine that takes the same columns; runs no code but what was imported already."""
+        """An engine that takes the same columns; runs no code that was not imported already."""
         made: Engine = self._class()(**self.settings)
         return made
 
@@ -140,7 +140,7 @@ class Made:
 
 
 def read(table: Table, *, trust: bool = False) -> Made:
-    """Read the table `[engine]` and make the engine once; what is the user's own only with `trust`."""
+    """Read the table `[engine]` and make the engine once; the user's own only with `trust`."""
     table.need("name", "the name of an engine")
     name = str(table.text("name"))
     own = ":" in name
@@ -200,7 +200,7 @@ def _check_reference(table: Table, key: str, reference: str) -> None:
 
 
 def fitted(table: Table, names: Iterable[str], error: InputError) -> Exception:
-    """An engine's error, at the place of the setting that it begins with."""
+    """An engine's error, with the line of the setting that it names first."""
     first = error.where or error.what.split()[0]
     at = [first] if first in names else []
     told = error.what.removeprefix(f'"{first}": ').removeprefix(f"{first} ") if at else error.what

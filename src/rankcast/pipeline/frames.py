@@ -1,27 +1,27 @@
-"""Sources as DataFrames with the engine's columns; nothing here imports Spark, it is handed a session.
+"""Sources as DataFrames with the engine's columns; nothing here imports Spark, the caller passes a session.
 
-Rows that come as text, JSON or comma-separated values, are taken apart by Spark and checked on the way.
-Spark makes a null of a value that does not fit its column, and of a key that is not there; an engine would
-take that for what the row says. So a row that does not fit its schema gets, in a column of its own
-(`rankcast.spark.plan.REASON`), why, and its text; shards set it aside like any other row that is refused.
+Rows of text, JSON or comma-separated values, are parsed by Spark and checked on the way. Spark turns a value
+that does not fit its column, and a missing key, into a null; an engine would take that for the row's meaning.
+So a row that does not fit its schema gets the reason and its text in a separate column
+(`rankcast.spark.plan.REASON`); shards set it aside like any other refused row.
 
 | source                    | a row does not fit if                                                         |
 | ------------------------- | ----------------------------------------------------------------------------- |
-| any text                  | it is no UTF-8                                                                |
-| `json`; `values = "json"` | it is no object, a value is of another type, a column that every row must     |
-|                           | have is not there, or a key is not declared (unless `extra = "ignore"`)       |
+| any text                  | it is not UTF-8                                                               |
+| `json`; `values = "json"` | it is no object, a value is of another type, a required column                |
+|                           | is missing, or a key is not declared (unless `extra = "ignore"`)              |
 | `json` with `multiLine`   | it is no object, or a value is of another type                                |
 | `csv`; `values = "csv"`   | it has more or fewer values than columns, or one is of another type           |
 
-A source with the option `mode` or `columnNameOfCorruptRecord` is read as Spark does.
+A source with the option `mode` or `columnNameOfCorruptRecord` is read in Spark's own way.
 
 Streams without sequence numbers get them here, from the order in which rows are read:
 
-- Messages of Kafka have numbers by their places, see `rankcast.spark.kafka`.
-- Of a micro-batch, commands and objects come before events; rows of one partition stay in their order,
-  partition after partition. Files of one micro-batch are in no order that one could rely on: with the option
-  `maxFilesPerTrigger = 1` each is a micro-batch of its own, oldest first.
-- Of a history, files come by the time they were last written, then by name.
+- Kafka messages have numbers from their offsets, see `rankcast.spark.kafka`.
+- In a micro-batch, commands and objects come before events; rows of one partition stay in their order,
+  partition after partition. Files of one micro-batch are in no reliable order: with the option
+  `maxFilesPerTrigger = 1` each file is its own micro-batch, oldest first.
+- In a history, files are ordered by the time they were last written, then by name.
 """
 
 from __future__ import annotations
@@ -223,8 +223,8 @@ def open_all(
     Args:
         config: the pipeline.
         spark: the session.
-        history: take what is there now, also of streams.
-        only: by input, one row of the source that stands for all of it, as a table.
+        history: take the current contents, also of streams.
+        only: by input, one row of the source that replaces all others, as a table.
     """
     document = Document(config.path, config.path.read_text())
     document.hidden.update(config.hidden)
@@ -261,7 +261,7 @@ def _opened(config: Config, of: Input, spark: Any, *, stream: bool) -> Any:
 
 
 def opened(spark: Any, source: Source, *, stream: bool) -> Any:
-    """A source as Spark reads it, whatever it makes of its rows."""
+    """A source as Spark reads it."""
     reader = (spark.readStream if stream else spark.read).format(source.format).options(**source.options)
     if source.schema is not None:
         reader = reader.schema(source.schema)

@@ -1,26 +1,26 @@
-"""How a running pipeline gets on: what Spark reports of every micro-batch, added up since the start.
+"""The progress of a running pipeline: Spark's report of every micro-batch, summed since the start.
 
-It is shown as a live table on a terminal, as a line a micro-batch anywhere else. Ids and reasons come from
-rows, so they are plain text here: no markup, and escapes for what does not print.
+It is shown as a live table on a terminal, and as one line per micro-batch elsewhere. Ids and reasons come
+from rows, so they are plain text here: no markup, and unprintable characters are escaped.
 
 `served` offers the counters to Prometheus, on `http://127.0.0.1:PORT/metrics`.
 
 | metric                            | labels          | meaning                                              |
 | --------------------------------- | --------------- | ---------------------------------------------------- |
 | `rankcast_batches_total`          |                 | micro-batches                                        |
-| `rankcast_rows_total`             |                 | rows that came in                                    |
-| `rankcast_batch_seconds`          |                 | what the last micro-batch took                       |
-| `rankcast_lag_seconds`            |                 | how long the rows being worked on have waited        |
-| `rankcast_source_waiting`         | source, what    | what sources have not handed out, as Spark tells it  |
-| `rankcast_shard_rows_total`       | shard           | rows that a shard was sent                           |
-| `rankcast_shard_deltas_total`     | shard           | rows that went out, refused ones apart               |
+| `rankcast_rows_total`             |                 | input rows                                           |
+| `rankcast_batch_seconds`          |                 | time of the last micro-batch                         |
+| `rankcast_lag_seconds`            |                 | waiting time of the rows in progress                 |
+| `rankcast_source_waiting`         | source, what    | rows that sources have not delivered yet, from Spark |
+| `rankcast_shard_rows_total`       | shard           | rows sent to a shard                                 |
+| `rankcast_shard_deltas_total`     | shard           | output rows, without refused ones                    |
 | `rankcast_shard_refused_total`    | shard           | rows refused or late                                 |
 | `rankcast_shard_candidates_total` | shard           | candidates that the engine tried                     |
 | `rankcast_shard_hits_total`       | shard           | micro-batches that found the shard on its host       |
 | `rankcast_shard_misses_total`     | shard           | ... that had to restore it                           |
-| `rankcast_shard_redos_total`      | shard           | ... that an attempt before had already applied       |
-| `rankcast_shard_restore_seconds_total` | shard      | what restoring took                                  |
-| `rankcast_shard_seconds_total`    | shard           | what the shard took: its load                        |
+| `rankcast_shard_redos_total`      | shard           | ... that an earlier attempt had already applied      |
+| `rankcast_shard_restore_seconds_total` | shard      | time for restoring                                   |
+| `rankcast_shard_seconds_total`    | shard           | time of the shard: its load                          |
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class Batch:
 
     Attributes:
         number: Spark's number of it.
-        began: when, in seconds since 1970.
+        began: its start, in seconds since 1970.
         seconds: how long it took.
-        rows: rows that came in.
-        shards: counters by shard, as `rankcast.spark.streams` has them.
+        rows: input rows.
+        shards: counters by shard, as in `rankcast.spark.streams`.
     """
 
     number: int
@@ -75,18 +75,18 @@ class Batch:
 
 @dataclass(frozen=True)
 class Progress:
-    """What has been done since the start.
+    """The work since the start.
 
     Attributes:
         batches: how many micro-batches.
-        rows: rows that came in.
+        rows: input rows.
         totals: by name, sums over shards: `deltas`, `refused`, `candidates`, `seconds`, `restore_seconds`,
-            `snapshot_bytes`, `hits`, `misses`, `redos`; and `rows`, where one that goes to several shards
+            `snapshot_bytes`, `hits`, `misses`, `redos`; and `rows`, where a row that goes to several shards
             counts in each.
         shards: the same by shard.
         recent: the last micro-batches, oldest first.
-        lag: for how many seconds the rows have waited that are being worked on; 0 if there are none.
-        waiting: what sources say of rows that they have not handed out, by source and word.
+        lag: for how many seconds the rows in progress have waited; 0 if there are none.
+        waiting: what sources report about rows that they have not delivered, by source and word.
     """
 
     batches: int = 0
@@ -99,13 +99,13 @@ class Progress:
 
     @property
     def rate(self) -> float:
-        """Rows a second over the last micro-batches, while they ran."""
+        """Rows per second over the last micro-batches, while they ran."""
         seconds = sum(batch.seconds for batch in self.recent)
         return sum(batch.rows for batch in self.recent) / seconds if seconds else 0.0
 
     @property
     def batch_seconds(self) -> float:
-        """What a micro-batch took of late, in the middle."""
+        """The median time of recent micro-batches."""
         return median(batch.seconds for batch in self.recent) if self.recent else 0.0
 
     @property
@@ -118,13 +118,13 @@ class Progress:
 
     @property
     def mending(self) -> str:
-        """What would even out hot shards: arguments of `rankcast reshard`."""
+        """Arguments of `rankcast reshard` that would even out hot shards."""
         loads = ",".join(f"{shard}={seconds:.3g}" for shard, seconds in sorted(self.loads.items()))
         return f"--shards {len(self.loads)} --load {loads}"
 
     @property
     def hot(self) -> tuple[int, ...]:
-        """Shards that took much longer than others of late."""
+        """Shards that recently took much longer than others."""
         spent = self.loads
         if len(spent) < 2:
             return ()
@@ -213,12 +213,12 @@ _OPS = {"enter": "+", "leave": "-", "update": "~", "match": "+"}
 
 
 class View(AbstractContextManager["View"]):
-    """Shows progress and, for the sink `console`, whose lists changed.
+    """Shows progress and, for the sink `console`, the changed lists.
 
     Args:
         name: the pipeline.
         stream: where to write.
-        rows: how many subscriptions (matching: events) are shown, the last that changed.
+        rows: how many subscriptions (matching: events) to show, the last that changed.
     """
 
     def __init__(self, name: str, stream: TextIO, *, rows: int = 10) -> None:
@@ -244,7 +244,7 @@ class View(AbstractContextManager["View"]):
             self._live.__exit__(kind, value, trace)
 
     def show(self, progress: Progress) -> None:
-        """Show how far a pipeline has come."""
+        """Show the progress of a pipeline."""
         self._progress = progress
         if self._live is not None:
             self._live.update(self._page())
@@ -256,7 +256,7 @@ class View(AbstractContextManager["View"]):
         self._stream.flush()
 
     def changed(self, number: int, told: pa.Table) -> None:
-        """Show what a micro-batch told."""
+        """Show the output of a micro-batch."""
         owner = "event" if "event" in told.column_names else "subscription"
         other = "subscription" if owner == "event" else "item"
         for row in rows_of(told.slice(0, 1000)):
@@ -306,7 +306,7 @@ _COLUMNS = ("rows", "deltas", "refused", "candidates", "hits", "misses", "redos"
 
 
 def rows_of(told: pa.Table) -> list[dict[str, Any]]:
-    """The rows of a table; text that is no UTF-8, which Spark lets through, has escapes where it is not."""
+    """The rows of a table; text that is not UTF-8, which Spark lets through, is escaped."""
     try:
         found: list[dict[str, Any]] = told.to_pylist()
     except UnicodeDecodeError:
@@ -370,7 +370,7 @@ def served(running: Running, port: int, host: str = HOST) -> Iterator[int]:
 
 
 class Collector:
-    """Reads the progress of a pipeline whenever it is asked."""
+    """Reads the progress of a pipeline on request."""
 
     def __init__(self, running: Running) -> None:
         self._running = running

@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Replay, and print or write what comes out."""
+    """Replay, and print or write the output."""
     config = checked(arguments.config, trust=True)
     from rankcast.pipeline import running  # noqa: PLC0415
     from rankcast.pipeline.batch_replay import replay, write  # noqa: PLC0415
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 def show(told: Any) -> None:
     """Print rows, by subscription (matching: event) and rank, as comma-separated values.
 
-    People read them here, so what does not print is an escape; `--out` writes everything as it is.
+    People read them here, so unprintable characters are escaped; `--out` writes everything unchanged.
     """
     from rankcast.pipeline.progress import rows_of  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Whether a pipeline can go on with the state and the checkpoint it names, asked before Spark starts."""
+"""Whether a pipeline can continue with its state and checkpoint, checked before Spark starts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from rankcast.state.depot import Depot
 def check(config: Config) -> None:
     """Refuse a state on this machine that was made for another engine, other settings, ids or shards.
 
-    What only Spark can tell counts as fitting: it is asked again when the pipeline starts.
+    What only Spark can tell counts as fitting: it is checked again when the pipeline starts.
 
     Raises:
-        ShardError: the state does not fit, or is not there though the checkpoint is.
+        ShardError: the state does not fit, or is missing although the checkpoint exists.
         SnapshotError: it is damaged.
     """
     if local(config.state) is None:

@@ -1,4 +1,4 @@
-"""`rankcast run CONFIG.toml`: check a pipeline's file, run what it describes, show how it gets on."""
+"""`rankcast run CONFIG.toml`: check a pipeline file, run it, show its progress."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def checked(path: str, *, trust: bool) -> Config:
-    """Read a file. Kernels are not compiled in this process, which runs none: that would take longest."""
+    """Read a file. This process compiles no kernels, because it runs none: that would take longest."""
     former = os.environ.get(_NO_COMPILING)
     os.environ[_NO_COMPILING] = "1"
     try:
@@ -85,7 +85,7 @@ def checked(path: str, *, trust: bool) -> Config:
 
 
 def summary(config: Config) -> str:
-    """One line on a pipeline that is in order."""
+    """One line on a valid pipeline."""
     sources = ", ".join(f"{name} from {each.format}" for name, each in config.sources.items())
     open_ = [name for name, fit in config.fits.items() if fit is None]
     rest = f"; columns of {', '.join(open_)} are checked once Spark has opened them" if open_ else ""
@@ -136,7 +136,7 @@ def _end(query: Running, *, quiet: bool) -> None:
 
 
 class Signals:
-    """Ctrl-C and SIGTERM, noted instead of obeyed at once; Spark puts its own handler before us."""
+    """Ctrl-C and SIGTERM, recorded instead of obeyed at once; Spark installs its own handler before ours."""
 
     def __init__(self) -> None:
         self._came = 0

@@ -1,17 +1,17 @@
-"""Where deltas go: a format of Spark's, the file of current results, tables, the service, whoever shows them.
+"""Where deltas go: one of Spark's formats, the file of current results, tables, the service, a live view.
 
 The current results of every subscription are one Parquet file, which is replaced as a whole: a micro-batch's
-deltas are applied to the file before, and the new file takes its place in one step. Whoever reads it sees the
-results after some micro-batch, whole. The file says after which one, and of which query, so that a
-micro-batch that comes again after a crash is not applied twice.
+deltas are applied to the previous file, and the new file replaces it in one step. A reader always sees the
+results after a whole micro-batch. The file names its micro-batch and query, so that a
+micro-batch that is repeated after a crash is not applied twice.
 
-Columns are `subscription, rank, item, score`; of engines whose scores and ranks change without a delta,
-`subscription, item`. Refused rows go to files of their own beside it, one a micro-batch, in `<name>.refused`.
+Columns are `subscription, rank, item, score`; for engines whose scores and ranks change without a delta,
+`subscription, item`. Refused rows go to separate files, one per micro-batch, in `<name>.refused`.
 
-An external stream of the service takes each micro-batch by its number, and the id of the query as its source:
-one that comes again after a crash, of Spark's or of the service's, is known there and changes nothing. A
-micro-batch of very many deltas goes in several parts, cut between subscriptions, so that every list is whole
-after each of them.
+An external stream of the service takes each micro-batch by its number, with the id of the query as its
+source: after a crash of Spark or of the service, a repeated one is recognised there and changes nothing. A
+micro-batch of very many deltas goes in several parts, cut between subscriptions, so that every list is
+complete after each of them.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ PART = 100_000  # deltas that are pushed together, unless one list has more
 
 
 class Folder:
-    """Parquet files of a folder, each whole or not there."""
+    """Parquet files of a folder, each complete or absent."""
 
     def __init__(self, place: str) -> None:
         self._local = local(place)
         self._depot = Depot.open(place)
 
     def read(self, name: str) -> bytes | None:
-        """A file as it is now, None if it is not there."""
+        """The current file, None if there is none."""
         if self._local is None:
             return self._depot.get(name) if self._depot.exists(name) else None
         path = self._local / name
         return path.read_bytes() if path.is_file() else None
 
     def write(self, name: str, table: pa.Table) -> None:
-        """Put a whole file in its place, in one step."""
+        """Replace a whole file in one step."""
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd")
         data = memoryview(sink.getvalue())
@@ -78,7 +78,7 @@ class Results:
 
     Args:
         place: the file, a path or a URI.
-        ranked: whether ranks and scores are kept.
+        ranked: whether to keep ranks and scores.
     """
 
     def __init__(self, place: str, *, ranked: bool) -> None:
@@ -116,7 +116,7 @@ class Results:
             )
 
     def apply(self, query: str, batch: int, told: pa.Table) -> bool:
-        """Apply what a micro-batch has told; whether it was new."""
+        """Apply the deltas of a micro-batch; returns whether it was new."""
         self.check(query)
         if batch <= self._batch:
             return False
@@ -130,7 +130,7 @@ class Results:
         return True
 
     def put(self, query: str, told: pa.Table) -> None:
-        """Let the file hold what a whole history has told, whatever it held before of the same."""
+        """Write the results of a whole history, whatever the file held before."""
         self._batch, self.table = -1, None
         self.apply(query, 0, told)
 
@@ -144,8 +144,8 @@ def parted(told: pa.Table) -> tuple[pa.Table, pa.Table]:
 def applied(before: pa.Table | None, deltas: pa.Table, *, ranked: bool) -> pa.Table:
     """The results after some deltas, by subscription and rank.
 
-    Entries that a delta names go; entering and updated ones take the ranks that the deltas give; all others
-    keep their order and fill the ranks between. Cost: O(n log n) in the entries.
+    Entries that a delta names are removed; entering and updated ones take the ranks that the deltas give; all
+    others keep their order and fill the ranks between. Cost: O(n log n) in the entries.
     """
     columns = ["subscription", "rank", "item", "score"]
     if before is None:
@@ -208,7 +208,7 @@ def _counted(groups: Ints) -> Ints:
 
 
 class Served:
-    """An external stream of the service, into which micro-batches are pushed."""
+    """An external stream of the service that receives the micro-batches."""
 
     def __init__(self, sink: Sink) -> None:
         from rankcast.client.clients import Client  # noqa: PLC0415  # needs httpx
@@ -218,7 +218,7 @@ class Served:
         self._refused = None if sink.path is None else Folder(sink.path)
 
     def apply(self, query: str, batch: int, told: pa.Table) -> bool:
-        """Push what a micro-batch has told; true, since the service alone knows whether it is new."""
+        """Push the deltas of a micro-batch; returns true: only the service knows whether it is new."""
         deltas, aside = parted(told)
         if aside.num_rows and self._refused is not None:
             self._refused.write(f"{batch:09d}.parquet", aside)
@@ -262,10 +262,10 @@ def parts(deltas: pa.Table, size: int = PART) -> Iterator[pa.Table]:
 
 
 class Target(Protocol):
-    """What takes the rows of micro-batches on the driver: `Results`, `Served`, `tables.Tables`."""
+    """Takes the rows of micro-batches on the driver: `Results`, `Served`, `tables.Tables`."""
 
     def apply(self, query: str, batch: int, told: pa.Table) -> bool:
-        """Take those of one, once; whether it was new."""
+        """Take the rows of one micro-batch, once; returns whether it was new."""
 
 
 Tell = Callable[[int, pa.Table], None]
@@ -273,9 +273,9 @@ COLLECTED = ("results", "console", "serve", tables.FORMAT)
 
 
 class Collecting:
-    """Takes the rows of every micro-batch to the driver: into their target, and to whoever listens.
+    """Brings the rows of every micro-batch to the driver: to their target and to listeners.
 
-    Spark calls it with a micro-batch, and again with the same one after a crash. The rows are had in one
+    Spark calls it with a micro-batch, and again with the same one after a crash. The rows are fetched in one
     action: a second one would run all shards again.
     """
 
@@ -294,7 +294,7 @@ class Collecting:
 
 
 def target_of(config: Config, session: Callable[[], Any]) -> Target | None:
-    """What takes the rows of a pipeline on the driver, if anything does."""
+    """The target of a pipeline's rows on the driver, if there is one."""
     if config.sink.format == tables.FORMAT:
         keeps = config.engine.spec.answer.kind == "deltas"
         lists = partial(applied, ranked=is_ranked(config)) if keeps else None
@@ -307,7 +307,7 @@ def target_of(config: Config, session: Callable[[], Any]) -> Target | None:
 
 
 def is_ranked(config: Config) -> bool:
-    """Whether deltas tell all scores and ranks; those of moving queries change without a delta."""
+    """Whether deltas report all scores and ranks; those of moving queries change without a delta."""
     return not config.engine.scores_move
 
 
@@ -337,12 +337,12 @@ def written(config: Config, frame: Any, collecting: Collecting | None) -> Any:
 
 
 def options_of(sink: Sink) -> dict[str, str]:
-    """What Spark is told; not a queue's topic, which every message names: it would overrule that."""
+    """The options for Spark, without a queue's topic, which would override that of each message."""
     return {key: text for key, text in sink.options.items() if sink.format != QUEUE or key.lower() != "topic"}
 
 
 def shaped(config: Config, frame: Any) -> Any:
-    """The rows as the sink takes them: a queue takes messages."""
+    """The rows in the form of the sink: a queue takes messages."""
     sink = config.sink
     if sink.format != QUEUE:
         return frame

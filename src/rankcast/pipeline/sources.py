@@ -1,19 +1,19 @@
 """Where rows come from: a Spark format with options, and how its columns become the engine's.
 
-What is known of a source's columns before Spark starts is its declared schema (types as Spark writes them,
-`id long, terms array<string>`, read without Spark), or the one in its first Parquet file, or what the format
-always has; of any other format it is known once Spark has opened it.
+Before Spark starts, the columns of a source are known from its declared schema (types as Spark writes them,
+`id long, terms array<string>`, read without Spark), from its first Parquet file, or from the format itself.
+For any other format they are known once Spark has opened it.
 
-Text becomes terms by an expression of Spark's: tokenise, lowercase, leave stop words out.
+Text becomes terms by a Spark expression: tokenise, lowercase, drop stop words.
 
 | tokenise       | terms are                                                             |
 | -------------- | --------------------------------------------------------------------- |
 | `"words"`      | runs of letters and digits; an apostrophe inside stays: `don't`       |
 | `"whitespace"` | runs of anything but white space: `#pizza`                            |
-| `"none"`       | the elements of the column, which is a list of strings already        |
+| `"none"`       | the elements of the column, which already is a list of strings        |
 
-A check also looks at some files, and at the first rows of each. It must answer at once, however large a
-folder is, so all of it is bounded: how many entries of folders are listed, how many files are opened, and how
+A check also looks at some files, and at the first rows of each. It must answer quickly, however large a
+folder is, so everything is limited: how many folder entries are listed, how many files are opened, and how
 much of each is read.
 """
 
@@ -49,13 +49,13 @@ ENGLISH = tuple(_ENGLISH.split())
 
 @dataclass(frozen=True)
 class Text:
-    """How the terms of a row are had from one of its columns.
+    """How the terms of a row are made from one of its columns.
 
     Attributes:
         column: the source's column.
         tokenise: one of the words above.
         lowercase: whether terms are in lower case.
-        stop: terms that are left out, however they are written.
+        stop: terms that are dropped, in any case.
     """
 
     column: str
@@ -111,7 +111,7 @@ _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|[\w.]+|[<>(),:])")
 
 
 class TypeMistake(ValueError):  # noqa: N818
-    """A text that is no list of columns."""
+    """A text that is not a list of columns."""
 
 
 def parse(text: str) -> pa.Schema:
@@ -251,7 +251,7 @@ class Sample(NamedTuple):
 def files_at(place: str) -> Sample | None:
     """Some files that Spark would read at a place, which may be a pattern; None if it is not on this machine.
 
-    Cost: at most `ENTRIES` entries are listed, and sorted.
+    Cost: at most `ENTRIES` entries are listed and sorted.
     """
     path = local(place)
     if path is None:
@@ -283,12 +283,12 @@ def _inside(folder: Path) -> Iterator[Path | None]:
 
 
 def is_packed(path: Path) -> bool:
-    """Whether a file is compressed as a whole, and not looked into."""
+    """Whether a file is compressed as a whole, and therefore skipped."""
     return path.suffix in _PACKED
 
 
 def lines_of(path: Path) -> list[str]:
-    """The first lines of a text that are not blank, whole ones only."""
+    """The first complete lines of a text that are not blank."""
     with path.open("rb") as file:
         data = file.read(BYTES)
     text = data.decode(errors="replace")
@@ -341,16 +341,15 @@ class Source:
 
     Attributes:
         name: `events`, `subscriptions` or `objects`.
-        format: what Spark calls it.
+        format: its name in Spark.
         path: where it is, for formats that have a place.
-        options: what Spark is told beside.
+        options: further options for Spark.
         schema: the declared columns, as Spark writes them.
-        values: how what is in the column `value` is written, `json`, `csv` or `arrow`; None: it is not looked
-            into.
-        stream: whether rows keep coming; otherwise it is a table.
+        values: the format of the column `value`, `json`, `csv` or `arrow`; None: it is not parsed.
+        stream: whether rows keep arriving; otherwise it is a table.
         columns: the source's column by the engine's.
-        expressions: expressions of Spark's and their types, by the engine's column.
-        text: how `terms` are had from a text.
+        expressions: Spark expressions and their types, by the engine's column.
+        text: how `terms` are made from a text.
         seq: the source's column of sequence numbers, if it is named.
     """
 
@@ -367,7 +366,7 @@ class Source:
     seq: str | None
 
     def given(self) -> pa.Schema | None:
-        """The columns the source has, None where only Spark can tell."""
+        """The columns the source has, None if only Spark can tell."""
         own = parse(_OWN[self.format]) if self.format in _OWN else None
         if self.format == "kafka" and self.is_on("includeHeaders"):
             own = parse(f"{_OWN[self.format]}, {_HEADERS}")
@@ -381,13 +380,13 @@ class Source:
         return parquet_columns(self.path)
 
     def projected(self, given: pa.Schema) -> dict[str, tuple[str, pa.DataType]]:
-        """The engine's columns: an expression of Spark's for each, and its type.
+        """The engine's columns: a Spark expression for each, and its type.
 
-        A column that is mapped is taken under its new name alone; any other keeps its name. What a format of
-        texts has beside them, as the offset of a message, is taken only where it is named.
+        A mapped column is available only under its new name; any other keeps its name. Other columns of a
+        text format, such as the offset of a message, are used only if they are named.
 
         Raises:
-            KeyError: a column that is named and is not there.
+            KeyError: a named column does not exist.
         """
         named = dict(self.columns)
         if self.seq is not None:
@@ -413,7 +412,7 @@ class Source:
         return found
 
     def origins(self, names: Iterable[str]) -> dict[str, str]:
-        """By column of the engine, the source's column that it is taken from; computed ones are left out."""
+        """For each column of the engine, its source column; computed ones are left out."""
         found = {name: self.columns.get(name, name) for name in names if name not in self.expressions}
         if self.seq is not None and SEQ in found:
             found[SEQ] = self.seq
@@ -435,28 +434,28 @@ class Source:
 
     @property
     def written(self) -> str | None:
-        """How its rows are written if they are no columns, `json`, `csv` or `arrow`."""
+        """The format of its rows if they are not columns, `json`, `csv` or `arrow`."""
         return self.values or (self.format if self.format in ("json", "csv") else None)
 
     @property
     def separator(self) -> str:
-        """What stands between values of a line."""
+        """The separator of values in a line."""
         named = {key.lower(): value for key, value in self.options.items()}
         return named.get("sep") or named.get("delimiter") or ","
 
     def is_on(self, option: str) -> bool:
-        """Whether an option of Spark's is set to true, however it is written."""
+        """Whether a Spark option is true, however it is spelled."""
         return any(
             key.lower() == option.lower() and value.lower() == "true" for key, value in self.options.items()
         )
 
     def has_option(self, *options: str) -> bool:
-        """Whether one of some options is given, however it is written."""
+        """Whether one of some options is given, however it is spelled."""
         return bool({key.lower() for key in self.options} & {option.lower() for option in options})
 
 
 def parquet_columns(place: str) -> pa.Schema | None:
-    """The columns of the first Parquet file at a place, with those that its folders name; None if not here.
+    """The columns of the first Parquet file at a place, and of its folder names; None if not on this machine.
 
     Raises:
         FileNotFoundError: there is no such file.

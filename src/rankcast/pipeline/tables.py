@@ -1,20 +1,20 @@
-"""Tables of a lake as a sink: current lists that SQL simply reads, and all deltas by day (Delta Lake).
+"""Lake tables as a sink: current lists for SQL, and all deltas by day (Delta Lake).
 
     lists/results    subscription, rank, item, score: the lists after the last micro-batch
     lists/deltas     day, batch, subscription, op, item, score, rank, seq; partitioned by day
-    lists/matches    the same of an engine that keeps no lists
-    lists/refused    rows that were set aside, and why
+    lists/matches    the same for an engine that keeps no lists
+    lists/refused    refused rows, and why
 
 A micro-batch changes each table in one commit, which names the query and the number of the micro-batch
-(`txnAppId`, `txnVersion`): one that comes again after a crash finds those tables changed that it had got to,
-and changes the others. So whoever reads a table sees the state after some micro-batch, whole, and nothing
+(`txnAppId`, `txnVersion`): after a crash, a repeated one skips the tables it has already changed,
+and changes the others. So a reader of a table sees the state after a whole micro-batch, and nothing
 twice; tables may be one micro-batch apart while it is written.
 
-Deltas do not tell the ranks of entries that stay and move, so the lists of those subscriptions that have
-deltas are read, brought up to date on the driver (`sinks.applied`) and merged. Cost: the deltas of one
-micro-batch and the lists they concern pass the driver; Delta writes files anew in which a list has changed.
+Deltas do not contain the ranks of entries that stay and move, so the lists of subscriptions that have
+deltas are read, updated on the driver (`sinks.applied`) and merged. Cost: the deltas of one
+micro-batch and the lists they concern pass through the driver; Delta rewrites the files with changed lists.
 
-The day is the one on which the micro-batch was begun, by Spark's clock: the same after a retry.
+The day is the one on which the micro-batch started, by Spark's clock: the same after a retry.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def dated(frame: Any) -> Any:
 
 
 class Tables:
-    """The tables under a folder.
+    """The tables in a folder.
 
     Args:
         place: the folder, a path or a URI.
-        session: gives the session of Spark's that has the format.
-        apply: what makes new lists of old ones and deltas; None if the engine keeps none.
+        session: returns the Spark session that has the format.
+        apply: makes new lists from old ones and deltas; None if the engine keeps none.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Tables:
         self._known: set[str] = set()
 
     def apply(self, query: str, batch: int, told: pa.Table) -> bool:
-        """Take what a micro-batch has told; true, since the tables alone know whether it is new."""
+        """Take the output of a micro-batch; returns true, because only the tables know whether it is new."""
         if self._spark is None:
             self._spark = self._session().newSession()  # its settings are nobody else's
         aside = pc.equal(told["op"], "refused")

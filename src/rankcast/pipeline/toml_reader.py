@@ -1,6 +1,6 @@
-"""The keys of a pipeline's file: each is known and has the right type, or the mistake is told.
+"""The keys of a pipeline file: each must be known and have the right type, or it is reported.
 
-Mistakes are told with their place in the file: `pipeline.toml:12: [events] format ...`.
+Errors name the line: `pipeline.toml:12: [events] format ...`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class ConfigError(RankcastError):
 
 
 class PipelineError(RankcastError):
-    """A pipeline that could not start or go on, in Spark's own words."""
+    """A pipeline that could not start or continue, in Spark's own words."""
 
 
 class Document:
-    """The text of a file, for the places of its keys."""
+    """The text of a file, to find the lines of its keys."""
 
     def __init__(self, path: Path, text: str = "") -> None:
         self.path = path
@@ -42,7 +42,7 @@ class Document:
         self._lines = lines_of(text)
 
     def hide(self, value: str, word: str) -> None:
-        """Let errors say a word instead of a value that may be a secret."""
+        """Replace a value that may be a secret by a word in errors."""
         if len(value) >= LEAST_SECRET:
             self.hidden[value] = word
 
@@ -60,18 +60,18 @@ class Document:
         return self.told(key, f"{named(key)}{what}{wanted}", detail=detail, hint=hint)
 
     def told(self, key: Key, what: str, *, detail: str | None = None, hint: str | None = None) -> ConfigError:
-        """An error in somebody else's words, at the place of a key."""
+        """Another error, with the line of a key."""
         places = [key[:size] for size in range(len(key), 0, -1) if key[:size] in self._lines]
         where = f"{self.path}:{self._lines[places[0]]}" if places else str(self.path)
         detail, hint = (None if part is None else veiled(part, self.hidden) for part in (detail, hint))
         return ConfigError(f"{where}: {veiled(what, self.hidden)}", detail=detail, hint=hint)
 
     def unknown(self, key: Key, known: Iterable[str], *, word: str = "key") -> ConfigError:
-        """An error about a key that is not among the known ones; points at the nearest of them."""
+        """An error about an unknown key; suggests the nearest known one."""
         return self._strange(key, f"is no {word} here", key[-1], known)
 
     def foreign(self, key: Key, value: str, known: Iterable[str], *, word: str) -> ConfigError:
-        """An error about a value that is not among the known ones; points at the nearest of them."""
+        """An error about an unknown value; suggests the nearest known one."""
         return self._strange(key, f'is "{brief(value)}", which is no {word}', value, known)
 
     def _strange(self, key: Key, what: str, value: str, known: Iterable[str]) -> ConfigError:
@@ -82,14 +82,14 @@ class Document:
 
 
 def veiled(text: str, hidden: Mapping[str, str]) -> str:
-    """A text without the values that are hidden, each replaced by its word."""
+    """A text with hidden values replaced by their words."""
     for value in sorted(hidden, key=len, reverse=True):
         text = text.replace(value, hidden[value])
     return text
 
 
 def named(key: Key) -> str:
-    """How a key is called in an error: `[events.text] column `; a key of no table `checkpoint `."""
+    """The name of a key in an error: `[events.text] column `; a key without a table: `checkpoint `."""
     if not key:
         return ""
     return f"{key[0]} " if len(key) == 1 else f"[{'.'.join(key[:-1])}] {key[-1]} "
@@ -201,7 +201,7 @@ class Table:
         return None if value is None else Table(self.document, (*self.key, name), value, known)
 
     def strings(self, name: str) -> dict[str, str]:
-        """A table of strings: options, columns. Numbers and booleans are written as Spark wants them."""
+        """A table of strings: options, columns. Numbers and booleans are written in Spark's form."""
         inner = self.table(name)
         return {} if inner is None else {each: inner.plain(each) for each in inner.values}
 
@@ -215,12 +215,12 @@ class Table:
         return str(value)
 
     def place(self, name: str) -> str | None:
-        """A path or a URI; a relative path counts from the folder of the file."""
+        """A path or a URI; a relative path starts at the folder of the file."""
         value = self.text(name)
         return None if value is None else place_of(value, self.document.path.parent)
 
     def duration(self, name: str) -> timedelta | None:
-        """A span of time: "5 seconds"."""
+        """A time span: "5 seconds"."""
         value = self.text(name)
         if value is None:
             return None
@@ -272,7 +272,7 @@ def duration_of(text: str) -> timedelta | None:
 def filled(document: Document, key: Key, value: Any, environment: Mapping[str, str]) -> Any:
     """The same value with every `${NAME}` in its strings replaced; `$${NAME}` stays as `${NAME}`.
 
-    What stands for `${NAME}` in options, in settings of Spark and for the token of a service may be a secret,
+    The value of `${NAME}` in options, in Spark settings and in the token of a service may be a secret,
     and is hidden in errors.
     """
     if isinstance(value, dict):

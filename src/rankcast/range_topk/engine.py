@@ -127,8 +127,7 @@ class RangeTopK(ListEngine):
         method: how affected subscriptions are found: "sparse", "dense", "unicast" or "relax", which differ in
             what `disseminate` sends, or "scan", the brute force.
         epsilon: for "sparse" and "dense": the share of k by which dissemination may exceed it, in (0, 1].
-        needless: instead of epsilon, for "sparse": the share of receipts that may be needless, see
-            `disseminate`.
+        needless: instead of epsilon, for "sparse": the share of receipts that may be needless.
         nulls: what a null in the column `by` of an event does: "delete" deletes the object, "keep" keeps its
             value, "refuse" refuses the batch.
         max_k: the largest k allowed for the engine and for subscriptions.
@@ -138,8 +137,8 @@ class RangeTopK(ListEngine):
             (the 1.5-d case); others are refused. Without it the subscriptions decide, and while there is none
             `disseminate` has no "dense".
         extra: "forbid" or "ignore" unknown columns.
-        tuning: `receipts=True` makes `stats()` count receipts with `epsilon` as well, for "sparse" in one
-            attribute; it makes exact messages beside, which takes more time than all else.
+        tuning: `receipts=True` lets `stats()` count receipts with `epsilon`, too, for "sparse" in one
+            attribute: exact messages are made beside, which takes more time than all else.
 
     Events have `id` and attributes: a new id inserts and needs all of them; a known id updates the given
     ones. An absent column, or a null in a column of `over`, keeps its value. If the rows of a batch give
@@ -429,18 +428,21 @@ class RangeTopK(ListEngine):
     ) -> pa.Table:
         """Apply a batch and return the tiles a server would send into a content-driven network.
 
-        One row per message, in sending order. A message goes to every subscription with `lo_outer < lo <=
-        lo_inner` and `hi_inner <= hi < hi_outer`; a null outer end means no bound. With `batch` the messages
-        describe the net change, otherwise one event after the other. `epsilon` is for "sparse" and "dense";
-        the engine's own applies only there. It saves messages event by event; with `batch` messages are exact
-        whatever it is, because nobody then hears of an item that did not change in its list. `needless` is an
-        alternative for "sparse": exact tiles are merged where the fewest hear in vain, as long as these are
-        at most this share of all receipts of the call, up to 0.99; 0 merges nothing. `stats()` has `received`
-        and `needless`, and in one attribute `received_updated` and `needless_updated`, those of messages
-        about the object that an event updates (with `epsilon`: see `tuning`). With "scan" every method but "relax" gives the same exact
-        messages. If a live subscription has its own k, messages have a column `k` and go only to
-        subscriptions with that k; null is for everybody ("relax"). Messages of one k are in sending order.
-        "dense" also paints for the engine's k: subscribers whom the server does not know have that one.
+        One row per message, in sending order. A message goes to every subscription with
+        `lo_outer < lo <= lo_inner` and `hi_inner <= hi < hi_outer`; a null outer end means no bound.
+        With `batch` the messages describe the net change, otherwise one event after the other.
+
+        `epsilon` is for "sparse" and "dense"; the engine's own applies only there. It saves messages event by
+        event; with `batch` messages are exact, because nobody then hears of an item that did not change in
+        its list. `needless` is an alternative for "sparse": exact tiles are merged where the fewest hear in
+        vain, as long as these are at most this share of all receipts of the call, up to 0.99; 0 merges
+        nothing. `stats()` then has `received` and `needless`, and in one attribute `received_updated` and
+        `needless_updated`, those of messages about the object that an event updates; see `tuning` for
+        `epsilon`. With "scan" every method but "relax" gives the same exact messages.
+
+        If a live subscription has its own k, messages have a column `k` and go only to subscriptions with
+        that k; null is for everybody ("relax"). Messages of one k are in sending order. "dense" also paints
+        for the engine's k: subscribers whom the server does not know have that one.
 
         With `numbered` there is a column `sequence`: the number of the message among all that the engine has
         sent, from 1, continued across `save` and `load`. The last one is `stats()["messages"]`. A receiver of

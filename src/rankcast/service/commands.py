@@ -155,7 +155,7 @@ COMMANDS: tuple[Command, ...] = (
         "GET",
         f"{STREAM}/objects",
         "read",
-        "The live objects, of moving engines and `RangeTopK`.",
+        "The live objects, of engines that keep objects.",
         gives="Table",
         query=(Parameter("limit", "how many rows, at most 10000; by default 1000", "integer"),),
     ),
