@@ -122,6 +122,88 @@ def test_as_a_command_of_a_batch_and_of_a_shard(tmp_path: Path) -> None:
         assert shard.engine.results().equals(expected.results())
 
 
+def _op_rows(rows: dict[str, list[Any]], *given: Vocabulary | None) -> pa.Table:
+    """Messages, and rows that bring vocabularies: the first before them, the others behind."""
+    published = pa.table({"op": ["publish"] * len(rows["id"]), **rows})
+    brought = []
+    for each in given:
+        table = pa.table(each or Vocabulary.empty()).to_pydict()
+        words, counts = table["term"][1:], table["documents"]
+        brought.append(pa.table({"op": ["reweigh"], "vocabulary": [words], "documents": [counts]}))
+    parts = [*brought[:1], published, *brought[1:]]
+    return pa.concat_tables(parts, promote_options="default")
+
+
+@pytest.mark.parametrize("variant", GeoTextTopK.variants, ids=str)
+def test_as_a_row_of_messages(variant: dict[str, Any]) -> None:
+    engine, expected = _filled(_fitted(3), **variant), _filled(_fitted(3), **variant)
+    more, last = _rows(8, 200, 20, 5), _rows(9, 300, 50, 5)
+    for given in ((_fitted(4),), (_fitted(4), _fitted(5)), (_fitted(5), None)):
+        told = engine.publish(_op_rows(more, *given))
+        want = expected.apply([*(("reweigh", each) for each in given[:1]), ("publish", more),
+                               *(("reweigh", each or Vocabulary.empty()) for each in given[1:])])  # fmt: skip
+        by = [("subscription", "ascending"), ("item", "ascending")]  # leaves go by their ranks before
+        assert told.num_rows > 0
+        assert told.sort_by(by).equals(want.sort_by(by))
+        assert engine.results().equals(expected.results())
+        assert engine.publish(last).equals(expected.publish(last))
+        more = {**more, "id": [each + 1000 for each in more["id"]]}
+        last = {**last, "id": [each + 1000 for each in last["id"]]}
+    alone = engine.publish(_op_rows(_rows(1, 0, 0, 1), _fitted(4)))
+    assert alone.equals(expected.reweigh(_fitted(4)))
+    assert engine.stats()["events"] == expected.stats()["events"] + 6  # rows of messages are events
+
+
+@pytest.mark.parametrize("column", ["vocabulary", "documents"])
+@pytest.mark.parametrize("value", [5, "a", [2.5], [["a"]], {"a": 1}, [True], [None]], ids=str)
+def test_what_is_no_list_of_words_or_numbers_is_refused(column: str, value: Any) -> None:
+    engine = _filled(_fitted(3))
+    rows = [{"id": 500, "x": 1, "y": 1, "terms": ["w1"], "op": "publish"}]
+    given = {"vocabulary": ["w1"], "documents": [2, 1], column: value}
+    with pytest.raises(InputError) as refused:
+        engine.publish([*rows, {"op": "reweigh", **given}])
+    assert refused.value.column == column
+    assert engine.publish([*rows, {"op": "reweigh", "vocabulary": ["w1"], "documents": [2, 1]}]).num_rows > 0
+
+
+def test_a_row_of_messages_survives_a_kill(tmp_path: Path) -> None:
+    rows, more = _op_rows(_rows(8, 200, 20, 5), _fitted(4)), _rows(9, 300, 50, 5)
+    expected = _filled(_fitted(3))
+    with Shard.open(tmp_path / "shard", GeoTextTopK(**SETTINGS, vocabulary=_fitted(3))) as shard:
+        shard.apply([("subscribe", _rows(1, 0, 30, 3)), ("publish", _rows(2, 0, 90, 6))], after=shard.token)
+        before = shard.token
+        token, told = shard.apply(rows, after=before)
+    assert told.equals(expected.publish(rows))
+    with Shard.open(tmp_path / "shard", GeoTextTopK(**SETTINGS, vocabulary=_fitted(3))) as shard:
+        again, answer = shard.apply(rows, after=before)  # offered once more: answered as it was
+        assert (again, answer.num_rows) == (token, told.num_rows)
+        assert answer.equals(told)
+        assert shard.engine.results().equals(expected.results())
+        assert shard.apply(more, after=token)[1].equals(expected.publish(more))
+
+
+@pytest.mark.parametrize(
+    ("words", "counts", "column"),
+    [(["a"], [3], "documents"), (["a", "a"], [3, 1, 1], "vocabulary"), (["a"], [3, 4], "vocabulary"),
+     ([], [3, 1], "documents"), (["a"], None, "documents"), (["a", None], [3, 1, 1], "vocabulary"),
+     (["a"], [-1, 0], "vocabulary")],
+)  # fmt: skip
+def test_a_bad_row_is_named_and_changes_nothing(words: Any, counts: Any, column: str) -> None:
+    engine = _filled(_fitted(3))
+    before, stats = engine.results(), engine.stats()
+    good = _op_rows(_rows(8, 200, 3, 5))
+    bad = pa.table({"op": ["reweigh"], "vocabulary": pa.array([words], pa.list_(pa.string())),
+                    "documents": pa.array([counts], pa.list_(pa.int64()))})  # fmt: skip
+    with pytest.raises(InputError) as refused:
+        engine.publish(pa.concat_tables([good, bad], promote_options="default"))
+    assert (refused.value.column, refused.value.row) == (column, 3)
+    with pytest.raises(InputError) as refused:  # a row behind one that brings a vocabulary keeps its number
+        engine.publish(pa.concat_tables([_op_rows({**_rows(8, 200, 2, 5), "x": [1.0, 99.0]}, _fitted(4))]))
+    assert (refused.value.column, refused.value.row) == ("x", 2)
+    assert engine.results().equals(before)
+    assert engine.stats() == stats
+
+
 def test_a_vocabulary_is_a_table() -> None:
     vocabulary = _fitted(3)
     table = pa.table(vocabulary)

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import strategies as st
 
 from rankcast import GeoTextTopK, Vocabulary
@@ -58,6 +59,10 @@ FITTED = Vocabulary.fit({"terms": CORPUS})
 OTHERS: list[Texts] = [[["b"], ["b", "z"], ["b"], ["new", "a"], ["é"]], [["z"]] * 7, []]
 OTHER_FITS: dict[Vocabulary | None, Texts] = {Vocabulary.fit({"terms": texts}): texts for texts in OTHERS}
 CORPORA: dict[Vocabulary | None, Texts] = {None: [], FITTED: CORPUS, **OTHER_FITS}
+LISTED = {vocabulary: pa.table(vocabulary).to_pydict() for vocabulary in OTHER_FITS}
+BROUGHT: list[tuple[list[str], list[int], Texts]] = [  # as a row of messages brings one
+    (table["term"][1:], table["documents"], OTHER_FITS[vocabulary]) for vocabulary, table in LISTED.items()
+]
 FEW = [["a"], ["a"], ["a", "b"], ["z"]]  # lists of most of what is live, so that places and times decide
 VECTORS = [[1, 0], [0, -2.5], [3, 4], [-1, 0], [3, 4.0], [4, 3], [1e-200, 0], [1, 1e150]]
 CALLS = ["publish", "amend", "publish", "publish", "subscribe", "publish", "unsubscribe", "retract"]
@@ -184,7 +189,7 @@ def _subscriptions(
 
 
 @st.composite
-def _messages(
+def _messages(  # noqa: PLR0912  one kind of row after the other
     draw: st.DrawFn, window: Window, places: Places, texts: Texts, item: Callable[[int], Any],
     sources: list[Any], changes: tuple[bool, bool],
 ) -> dict[str, list[Any]]:  # fmt: skip
@@ -198,6 +203,7 @@ def _messages(
         rows["time"] = []
     if changing and draw(st.booleans()):
         rows["op"] = []
+        rows |= {"vocabulary": [], "documents": []} if draw(st.booleans()) else {}
     if changing and timed and draw(st.booleans()):
         rows["until"] = []
     told: bool = draw(st.booleans())
@@ -207,8 +213,10 @@ def _messages(
         x, y = draw(st.sampled_from(places))
         values: dict[str, Any] = {"x": x, "y": y, "terms": draw(st.sampled_from(texts)), "time": time}
         values |= {"op": "publish", "until": None, "source": draw(st.sampled_from(sources or [None]))}
+        values |= dict.fromkeys(["vocabulary", "documents"])
         if "op" in rows:
             words = ["publish", "publish", "retract", *(["advance"] if timed and place < size - 1 else [])]
+            words += ["reweigh"] if "vocabulary" in rows else []
             values["op"] = draw(st.sampled_from(words))
         if "until" in rows and isinstance(window.span, timedelta):
             ahead = draw(st.sampled_from([None, 1, 2, 0.5, UNITS - 1, UNITS, 2 * UNITS]))
@@ -217,6 +225,9 @@ def _messages(
             values["id"] = draw(st.sampled_from([message["id"] for message in window.messages]))
             window.retract([values["id"]])
             values |= dict.fromkeys(["x", "y", "terms", "time", "until", "source"])
+        elif values["op"] == "reweigh":
+            values |= dict.fromkeys(["x", "y", "terms", "time", "until", "source"]) | {"id": item(0)}
+            values["vocabulary"], values["documents"], _ = draw(st.sampled_from(BROUGHT))
         elif values["op"] == "advance":
             window.move(time)
             values |= dict.fromkeys(["x", "y", "terms", "until", "source"]) | {"id": item(0)}
@@ -438,6 +449,9 @@ class Naive:
         message = {"time": START, "until": None, "terms": [], **values}
         if values.get("op") == "retract":
             self.retract([values["id"]])
+        elif values.get("op") == "reweigh":
+            given = [values["vocabulary"], values["documents"]]
+            (self.corpus,) = (texts for *brought, texts in BROUGHT if brought == given)
         elif values.get("op") == "advance":
             self.window.move(values["time"])
         elif self.window.arrive(message["time"], message["until"]):

@@ -318,6 +318,21 @@ def test_messages_have_times(client: TestClient) -> None:
     assert (refused.status_code, refused.json()["column"]) == (400, "time")
 
 
+def test_another_vocabulary_is_a_row_of_events(client: TestClient) -> None:
+    settings = {"bounds": [0, 0, 9, 9], "k": 1, "alpha": 0.2}
+    client.put("/v1/streams/n", json={"engine": "GeoTextTopK", "settings": settings})
+    client.put("/v1/streams/n/subscriptions/me", json={"x": 1, "y": 1, "terms": ["pizza", "deal"]})
+    texts = {"a": ["deal", "today"], "b": ["pizza", "today"]}
+    rows = [{"id": name, "x": 1, "y": 1 + (name == "b"), "terms": words} for name, words in texts.items()]
+    assert client.post("/v1/streams/n/events", json=rows).status_code == 200
+    row = {"op": "reweigh", "vocabulary": ["deal", "today"], "documents": [4, 3, 1]}
+    assert client.post("/v1/streams/n/events", json=row).json()["deltas"] == 2
+    listed = client.get("/v1/streams/n/subscriptions/me/results").json()["rows"]
+    assert [each["item"] for each in listed] == ["b"]
+    refused = client.post("/v1/streams/n/events", json={**row, "documents": [4]})
+    assert (refused.status_code, refused.json()["column"]) == (400, "documents")
+
+
 def test_a_router_is_served_too(client: TestClient) -> None:
     client.put("/v1/streams/r", json={"engine": "CoveringTable", "settings": {"over": ["x"]}})
     assert client.put("/v1/streams/r/subscriptions/a", json={"x_lo": 0, "x_hi": 9}).status_code == 201

@@ -317,7 +317,8 @@ def geotext(seed: int, *, count: int = 4, size: int = 24, table: bool = False) -
 def geotext_living(seed: int, *, count: int = 4, size: int = 24, refusals: bool = False) -> Story:
     """Messages of a time window that are edited, taken back and end by themselves, and a clock that moves.
 
-    With `refusals` some rows take back what is not there, and some come too late.
+    Now and then another vocabulary counts. With `refusals` some rows take back what is not there, bring
+    no vocabulary though they say so, or come too late.
     """
     teller = _Teller(seed)
     clock = 0
@@ -337,9 +338,18 @@ def geotext_living(seed: int, *, count: int = 4, size: int = 24, refusals: bool 
             place = {"x": teller.number(), "y": teller.number(), "text": words()}
             return "subscriptions", {"op": op, "id": name, **place, **wanted}
         clock += int(teller.rng.integers(0, 2))
-        blank = dict.fromkeys(("x", "y", "text", "source", "time", "until"))
+        none = dict.fromkeys(("vocabulary", "documents"))
+        blank = {**dict.fromkeys(("x", "y", "text", "source", "time", "until")), **none}
         turn = teller.rng.random()
         live = teller.live["events"]
+        if turn > 0.95:
+            count = int(teller.rng.integers(len(WORDS) + 1))
+            seen = [30, *(int(teller.rng.integers(31)) for _ in range(count))]
+            counted = {
+                "vocabulary": WORDS[:count],
+                "documents": teller.pick([seen, seen, seen[:-1]] if refusals else [seen]),
+            }
+            return "events", {"op": "reweigh", "id": None, **blank, **counted}
         if turn < 0.15:
             return "events", {"op": "advance", "id": None, **blank, "time": moment(clock)}
         if turn < 0.35 and (live or refusals):
@@ -356,7 +366,7 @@ def geotext_living(seed: int, *, count: int = 4, size: int = 24, refusals: bool 
         place = {"x": teller.number(), "y": teller.number(), "text": words()}
         place["source"] = teller.pick([None, "one", "one", "other"])
         times = {"time": moment(behind), "until": until}
-        return "events", {"op": "publish", "id": name, **place, **times}
+        return "events", {"op": "publish", "id": name, **place, **times, **none}
 
     time = pa.timestamp("us", "UTC")
     columns = {
@@ -368,6 +378,8 @@ def geotext_living(seed: int, *, count: int = 4, size: int = 24, refusals: bool 
             "source": TEXT,
             "time": time,
             "until": time,
+            "vocabulary": pa.list_(TEXT),
+            "documents": pa.list_(WHOLE),
         },
         "subscriptions": {
             "id": TEXT,

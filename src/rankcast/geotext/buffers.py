@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rankcast.geotext.kernels import checks, skyband
 from rankcast.geotext.kernels.message_search import SearchResults
+from rankcast.geotext.kernels.pair_scores import CHUNK, Links
 from rankcast.geotext.kernels.postings import Ages
 from rankcast.geotext.kernels.results import (
     COST,
@@ -23,7 +24,6 @@ from rankcast.geotext.kernels.results import (
     NONE,
     SKYBAND,
     Buffers,
-    Links,
     ResultLog,
 )
 from rankcast.structures import integrity
@@ -67,14 +67,14 @@ class ResultBuffers:
 
     - Changing: `make_rows`, `reserve_links`, `rescale`, `fill`, `trim`, `clear`, `forget`.
     - Reading: `lists`, `keeps`, `wanted`, `seed`, `held_by`.
-    - Snapshots: `state`, `restore`, `check_restored`.
+    - Snapshots: `state`, `restore`, `check_restored`, `complete`.
 
     Attributes:
         refill: the code of what is kept beyond the k best.
         held, links: for kernels.
 
     Memory: 32 bytes a subscription and 14 an entry, for a third more entries than are kept; 8 bytes a
-    message and 8 a link, of which there are at most twice as many as entries before they are rebuilt.
+    message and 64 for 15 links, of which there are at most twice as many as entries before they are rebuilt.
     """
 
     def __init__(self, refill: str, limits: BufferLimits, *, plain: bool = False) -> None:
@@ -84,7 +84,8 @@ class ResultBuffers:
         none, nothing = np.zeros(0, np.int32), np.zeros(0)
         counts = np.zeros(0, np.uint16)
         self.held = Buffers(np.zeros(0, np.int64), none, none, none, nothing, none, nothing, counts)
-        self.links = Links(none, none, none, none, np.array([-1, 0]))
+        self.links = Links(none, none, np.zeros((0, CHUNK + 1), np.int32), np.array([-1, 0]))
+        self._unlinked = False  # links of a snapshot of an older version are made anew
         self._used = 0
         # The searches that left something out, their work, and by subscription that of its last one.
         self._searches = self._work = 0
@@ -148,7 +149,7 @@ class ResultBuffers:
         if np.count_nonzero(moved):
             self.clear(rows[moved])
             self._reserve(rows[moved], rooms[moved])
-        self.reserve_links(int(held.sum()))
+        self.reserve_links(int(held.sum()), self.links.head.size)
         self.held.keep[rows], self.held.threshold[rows] = keep, threshold
         skyband.fill(self.held, self.links, rows, found, held, k, self.refill, ages)
 
@@ -203,19 +204,19 @@ class ResultBuffers:
         mine.setdefault(
             "work", np.zeros_like(mine["keep"]) if "keep" in mine else self._last_work
         )  # once none
-        sizes = {
-            name: mine[name].size if name in mine else 0
-            for name in ("begin", "item", "link_head", "link_owner")
-        }
+        sizes = {name: mine[name].size if name in mine else 0 for name in ("begin", "item", "link_head")}
         lengths = dict.fromkeys((*BY_OWNER, "work"), sizes["begin"]) | dict.fromkeys(
             ("link_head", "link_length"), sizes["link_head"]
         )
-        lengths |= dict.fromkeys(("link_owner", "link_next"), sizes["link_owner"]) | {"link_free": 2}
+        self._unlinked = mine.pop("link_next", None) is not None  # once each was a link of a chain
+        if self._unlinked:
+            mine |= {"link_owner": np.zeros((0, CHUNK + 1), np.int32), "link_free": np.array([-1, 0])}
+        lengths["link_free"] = 2
         known = self.state()[1]
         wanted = {
             n: integrity.like(array, length=lengths.get(n, sizes["item"])) for n, array in known.items()
         }
-        integrity.forms(mine, wanted)
+        integrity.forms(mine, {**wanted, "link_owner": integrity.like(known["link_owner"])})
         self.held = Buffers(**{name: mine[name] for name in Buffers._fields})
         self.links = Links(**{name: mine[f"link_{name}"] for name in Links._fields})
         self._used, self._last_work = integrity.whole(header, "used", 0, sizes["item"]), mine["work"]
@@ -250,8 +251,8 @@ class ResultBuffers:
         integrity.need(messages[items].all(), "buffers_item", "holds messages that are gone")
         integrity.no_nan(held.score[place], "buffers_score")
         integrity.no_nan(held.threshold, "buffers_threshold")
-        found = checks.check_links(self.links, live)
-        integrity.need(found == checks.FITS, "buffers_link_next", "does not link messages to buffers")
+        found = checks.FITS if self._unlinked else checks.check_links(self.links, live)
+        integrity.need(found == checks.FITS, "buffers_link_owner", "does not link messages to buffers")
 
     def _most(self, keep: Rows) -> Rows:
         """How many entries buffers may have before they are cut."""
@@ -270,17 +271,28 @@ class ResultBuffers:
         self.held.room[rows] = rooms
         self._used += total
 
-    def reserve_links(self, more: int) -> None:
-        """Make room for `more` links."""
-        links = self.links
-        if links.owner.size - links.free[1] >= more:
+    def reserve_links(self, more: int, items: int) -> None:
+        """Make room for `more` links of so many items at most."""
+        links, more = self.links, more // CHUNK + min(more, items)
+        used, room = int(links.free[1]), links.owner.shape[0]
+        if room - used >= more:
             return
-        needed = self.buffered() + more
-        length = max(links.owner.size, needed * 9 // 8 + SPARE)
-        if length > links.owner.size:
-            empty = np.zeros(length, np.int32)
-            self.links = links = links._replace(owner=empty, next=empty.copy())
-        skyband.relink(links, self.held)
+        needed = skyband.count_chunks(links.head.size, self.held)
+        anew = not used or used > 2 * needed  # the first time, too: no kernel is left to be compiled later
+        length = max(room, ((needed if anew else used) + more) * 9 // 8 + SPARE)
+        if length > room:
+            self.links = links = links._replace(owner=grown(links.owner, length, 0))
+            skyband.free_chunks(links.owner, links.free, room)
+        if anew:
+            skyband.relink(links, self.held)
+
+    def complete(self) -> None:
+        """Make links that a snapshot of an older version has in another form."""
+        if self._unlinked:
+            length = skyband.count_chunks(self.links.head.size, self.held) + SPARE
+            self.links = self.links._replace(owner=np.zeros((length, CHUNK + 1), np.int32))
+            skyband.relink(self.links, self.held)
+            self._unlinked = False
 
 
 def list_changes(rows: Rows, before: Lists, after: Lists) -> Changes:

@@ -69,7 +69,8 @@ class GeoTextTopK(ListEngine):
     In a time window a message may have its own end, `until`: it leaves when the clock, the newest time
     so far, reaches it. `retract` takes messages back, `advance` moves the clock without a message. In a
     batch of messages the optional column `op` does the same: "publish", "retract" (uses only `id`), "advance"
-    (uses only `time`). A message that comes too late for its window or its `until` is ignored.
+    (uses only `time`), "reweigh" (uses `vocabulary`, its words, and `documents`: the number of all, then of
+    those with each word). A message that comes too late for its window or its `until` is ignored.
 
     A message may reuse the id of one that has left: if both are in a result before and
     after one batch, that is an `update` (or nothing, if the score is the same).
@@ -436,21 +437,27 @@ class GeoTextTopK(ListEngine):
 
     def _reweigh(self, vocabulary: Any) -> Changes:
         found = Vocabulary.empty() if vocabulary is None else Vocabulary.read(vocabulary)
-        live, terms, texts = self._slots.live(), self._terms, self._messages.texts
-        before, size = self._lists(live), terms.slots.used
+        before = self._lists(self._slots.live())
         self._begin()
-        terms.reweigh(found, self._interests.uses(size) + texts.uses(size))
-        for vectors in (self._interests, texts):
-            vectors.reweigh(terms.slots["idf"])
+        self._let_count(found)
+        return list_changes(self._slots.live(), before, self._lists(self._slots.live()))
+
+    def _let_count(self, vocabulary: Vocabulary) -> None:
+        """Weigh all terms by another vocabulary, and let results follow."""
+        self._terms.reweigh(vocabulary, (self._interests, self._messages.texts))
         if self._live is not None and not self._alone:
             self._live.reweighed()
-        return list_changes(live, before, self._lists(live))
 
     def _publish(self, rows: Any) -> Changes:
         incoming = self._messages.publish(rows)
+        before = None if incoming.vocabulary is None else self._lists(self._slots.live())
         self._begin()
         self._count["events"] += incoming.batch.size
-        return self._follow(incoming)
+        changes = self._follow(incoming)
+        if incoming.vocabulary is None or before is None:
+            return changes
+        self._let_count(incoming.vocabulary)  # messages do not depend on it: the last one counts at the end
+        return list_changes(self._slots.live(), before, self._lists(self._slots.live()))
 
     def _retract(self, ids: Any) -> Changes:
         incoming = self._messages.retract(self._ids(ids))

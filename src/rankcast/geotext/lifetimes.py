@@ -1,8 +1,9 @@
 """Messages that leave before the window is past them: taken back, edited, or ended by their own `until`.
 
 A batch of messages may have a column `op`: "publish" (what a row without it means), "retract" (the message of
-that id is taken back, whatever the other columns hold) and "advance" (the clock of a time window moves, no
-message comes). Rows apply in order. A message with an `until` is in the window as long as the clock has not
+that id is taken back, whatever the other columns hold), "advance" (the clock of a time window moves, no
+message comes) and "reweigh" (another vocabulary counts from the end of the batch on, see `vocabulary_of`).
+Rows apply in order. A message with an `until` is in the window as long as the clock has not
 reached it. With duplicates="edit" a message whose id is live takes that one back first.
 
 `plan_changes` resolves such a batch before anything changes, as `plan_arrivals` of `rankcast.geotext.window`
@@ -19,10 +20,11 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from rankcast.errors import InputError
+from rankcast.errors import InputError, shown
 from rankcast.geotext.kernels.score import Plain, are_inside
 from rankcast.geotext.sources import SOURCE
 from rankcast.geotext.vectors import VECTOR
+from rankcast.geotext.vocabulary import Vocabulary
 from rankcast.geotext.window import EARLIEST, LATEST, NO_ROWS, ArrivalPlan, Window, holders_gone, live_id
 from rankcast.structures import hashing
 from rankcast.structures.hashing import KeyArrays
@@ -49,8 +51,10 @@ from rankcast.tables.sequences import as_array
 
 # mypy: disallow-untyped-decorators=False
 
-PUBLISH, RETRACT, ADVANCE = range(3)
-WORDS = ("publish", "retract", "advance")
+PUBLISH, RETRACT, REWEIGH, ADVANCE = range(4)
+WORDS = ("publish", "retract", "reweigh", "advance")
+VOCABULARY = Column("vocabulary", Kind.NAMES, required=False, nullable=True)
+DOCUMENTS = Column("documents", Kind.NAMES, required=False, nullable=True)
 UNTIL = Column("until", Kind.TIME, required=False, nullable=True)
 NULL_TIME = EARLIEST  # what a column of times has for a null
 FITS = -1
@@ -61,20 +65,59 @@ def op_column(*, timed: bool) -> Column:
     return Column("op", Kind.WORD, required=False, words=WORDS if timed else WORDS[:ADVANCE])
 
 
+def vocabulary_of(table: pa.Table, rows: Ints) -> Vocabulary:
+    """The vocabulary of the last of the rows that bring one; all of them are checked.
+
+    Such a row has its words in `vocabulary`, and in `documents` how many documents there are in all and then
+    how many have each word. Nulls, or empty lists, are no documents: every idf is 1.
+    """
+    found = Vocabulary.empty()
+    for row in rows.tolist():
+        words = _listed(table, VOCABULARY.name, row, str, "a list of strings")
+        counts = _listed(table, DOCUMENTS.name, row, int, "a list of whole numbers")
+        if len(counts) != len(words) + 1 and (words or counts):
+            raise InputError(
+                f"has {len(counts)} numbers", where="messages", column=DOCUMENTS.name, row=row,
+                expected=f"{len(words) + 1}: of all documents, and of each of {len(words)} words",
+            )  # fmt: skip
+        try:
+            found = Vocabulary.read({"term": [None, *words], "documents": counts} if counts else [])
+        except InputError as error:
+            raise InputError(
+                "is no vocabulary", where="messages", column=VOCABULARY.name, row=row, detail=str(error)
+            ) from error
+    return found
+
+
+def _listed(table: pa.Table, name: str, row: int, kind: type, expected: str) -> list[Any]:
+    """The list that a row has in a column; none if it has none, or there is no such column."""
+    value = table[name][row].as_py() if name in table.column_names else None
+    if value is not None and (type(value) is not list or any(type(each) is not kind for each in value)):
+        raise InputError(
+            f"is {shown(value)}", where="messages", column=name, row=row, expected=f"{expected}, or null"
+        )
+    return value or []
+
+
 def read_ops(
     rows: Any, form: Form, op: Column, take: Callable[[Any], Batch], inside: tuple[float, float]
-) -> tuple[Batch, Ints | None]:
-    """A batch whose rows may retract and advance; columns that such a row does not need may hold anything.
+) -> tuple[Batch, Ints | None, Vocabulary | None]:
+    """A batch whose rows may do other things; columns that such a row does not need may hold anything.
 
-    `take` reads messages. Where a row is none, its place is `inside`, and it has no terms.
+    `take` reads messages. Where a row is none, its place is `inside`, and it has no terms. A row that brings
+    a vocabulary changes nothing of messages: it is one that moves no clock. Returns the last one of them.
     """
     table = read.as_table(rows, where="messages")
     if "op" not in table.column_names:
-        return take(table), None
+        return take(table), None, None
     ops: Ints = read_column(as_array(table["op"], "op", "messages"), op, "messages")
-    table = table.drop_columns(["op"])
+    brings, vocabulary = np.flatnonzero(ops == REWEIGH), None
+    if brings.size:
+        vocabulary = vocabulary_of(table, brings)
+    own = ("op", VOCABULARY.name, DOCUMENTS.name)
+    table = table.drop_columns([name for name in own if name in table.column_names])
     if not ops.any():
-        return take(table), None
+        return take(table), None, None
     publish, advance = np.flatnonzero(ops == PUBLISH), np.flatnonzero(ops == ADVANCE)
     unknown = [name for name in table.column_names if name not in form.known]
     if publish.size or unknown:
@@ -90,7 +133,7 @@ def read_ops(
     values["terms"] = Terms(np.cumsum(counts), batch["terms"].words)
     if "time" in form.known:
         values["time"] = np.zeros(ops.size, np.int64)
-        values["time"][publish] = batch["time"]
+        values["time"][publish], values["time"][brings] = batch["time"], EARLIEST
         if advance.size:
             if "time" not in table.column_names:
                 raise InputError("is missing", where="messages", column="time", expected=Kind.TIME.value)
@@ -109,19 +152,19 @@ def read_ops(
         place, known = np.zeros(ops.size, np.int32), np.zeros(ops.size, np.bool_)
         place[publish], known[publish] = np.arange(publish.size), given
         values[SOURCE.name] = Names(select(ids, place), known)
-    return Batch(ops.size, values), ops
+    return Batch(ops.size, values), np.where(ops == REWEIGH, ADVANCE, ops), vocabulary
 
 
 NO_TERMS = Terms(np.zeros(1, np.int64), Ids("str", NO_VALUES, NO_OFFSETS, NO_TEXT))
 
 
 def _ids(table: pa.Table, ops: Ints) -> Ids:
-    """The ids of rows; one that advances the clock has that of any other row."""
-    if "id" not in table.column_names:
-        raise InputError("is missing", where="messages", column="id", expected=Kind.ID.value)
-    named = np.flatnonzero(ops != ADVANCE)
+    """The ids of rows; one that is about no message has that of any other row."""
+    named = np.flatnonzero((ops == PUBLISH) | (ops == RETRACT))
     if not named.size:
         return Ids("int", np.zeros(ops.size, np.int64), NO_OFFSETS, NO_TEXT)
+    if "id" not in table.column_names:
+        raise InputError("is missing", where="messages", column="id", expected=Kind.ID.value)
     column = table["id"].take(pa.array(named))
     found: Ids = _at_rows(lambda: read_column(column, Column("id", Kind.ID), "messages"), named)
     place = np.zeros(ops.size, np.int32)
@@ -319,12 +362,12 @@ def plan_leaving(window: Window, clock: int, taken: Rows) -> ArrivalPlan:
 def late_rows(rows: pa.Table, op: Column, time: Column, window: Window) -> Ints:
     """Which messages of a table a time window is past, or past the `until` of which it is, when they come.
 
-    Reads no more than their times. Rows that take messages back have none, and move no clock.
+    Reads no more than their times. Rows that take messages back or bring a vocabulary move no clock.
     """
     ops, place = np.zeros(rows.num_rows, np.int64), np.arange(rows.num_rows)
     if op.name in rows.schema.names:
         ops = read_column(as_array(rows[op.name], op.name, "messages"), op, "messages")
-        place = np.flatnonzero(ops != RETRACT)
+        place = np.flatnonzero((ops != RETRACT) & (ops != REWEIGH))
         rows, ops = rows.take(pa.array(place)), ops[place]
     times = read_column(rows[time.name], time, "messages")
     clock = np.maximum.accumulate(np.concatenate([[window.clock], times]))[1:]

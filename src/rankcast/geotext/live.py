@@ -27,7 +27,7 @@ from rankcast.geotext.horizon import Horizon
 from rankcast.geotext.indexes import LiveSettings, SubscriptionIndex, indexes
 from rankcast.geotext.kernels import results
 from rankcast.geotext.kernels.message_search import SearchResults
-from rankcast.geotext.kernels.pair_scores import undecayed_scores
+from rankcast.geotext.kernels.pair_scores import CHUNK, undecayed_scores
 from rankcast.geotext.kernels.score import Scratch
 from rankcast.geotext.kernels.skyband import log_lists, short_lists
 from rankcast.geotext.places import former_unit
@@ -289,8 +289,8 @@ class LiveResults:
                 continue
             self._make_lines(2 * size)
             links = buffers.links
-            if links.owner.size - links.free[1] < size:
-                buffers.reserve_links(size)
+            if links.owner.shape[0] - links.free[1] < size // CHUNK + part.size:
+                buffers.reserve_links(size, part.size)
             tells = start >= count and not unsure and not self._state.decays
             marked = doubtful, moved = np.empty(size, np.int32), np.empty(size, np.int32)
             told = _empty_changes(self._lines + 2 * size if tells else 0)
@@ -466,7 +466,8 @@ class LiveResults:
         return self
 
     def complete(self) -> None:
-        """Make the posting lists that a snapshot of an older version does not have."""
+        """Make the posting lists that a snapshot of an older version does not have, and links."""
+        self._buffers.complete()
         if "messages" in self._missing:
             rows, texts = self._state.window.rows(), self._state.texts.texts  # before there were copies
             self._messages.add(rows, texts, self._idf(), self._columns.places())

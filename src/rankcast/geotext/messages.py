@@ -31,7 +31,7 @@ from rankcast.geotext.places import PLACE, read_places
 from rankcast.geotext.sources import SOURCE, Sources
 from rankcast.geotext.text import TERMS, TEXT, Analyzer, no_terms, read_terms
 from rankcast.geotext.vectors import VECTOR, Meanings
-from rankcast.geotext.vocabulary import LiveTerms, Vectors, with_every
+from rankcast.geotext.vocabulary import LiveTerms, Vectors, Vocabulary, with_every
 from rankcast.geotext.window import (
     EARLIEST,
     LATEST,
@@ -271,12 +271,16 @@ def has_ops(rows: Any) -> bool:
 
 
 class Incoming(NamedTuple):
-    """What a call does to the messages: arrivals and their times, the plan, times that move the clock."""
+    """What a call does to the messages: arrivals and their times, the plan, times that move the clock.
+
+    And the vocabulary that counts from then on, if it is another one.
+    """
 
     batch: Batch
     plan: ArrivalPlan
     time: Ints
     moved: Ints
+    vocabulary: Vocabulary | None = None
 
 
 class Messages:
@@ -328,11 +332,11 @@ class Messages:
         self._arrivals = Form(
             [ID, *PLACE, words, *dense, *named, *([TIME, lifetimes.UNTIL] if timed else [])]
         )
-        self.form = Form([*self._arrivals, self._op])
+        self.form = Form([*self._arrivals, self._op, lifetimes.VOCABULARY, lifetimes.DOCUMENTS])
 
     def publish(self, rows: Any) -> Incoming:
         """A batch of messages."""
-        batch, ops = self._rows(rows)
+        batch, ops, vocabulary = self._rows(rows)
         window = self.window
         time = batch["time"] if window.span else np.zeros(batch.size, np.int64)
         if ops is None and not self._edits and not window.until.size and "until" not in batch:
@@ -346,7 +350,8 @@ class Messages:
             raise AssertionError("a place is outside of the bounds")
         if self.sources is not None:
             self.sources.check(batch)
-        return Incoming(batch, plan, time, time if ops is None else time[ops != lifetimes.RETRACT])
+        moved = time if ops is None else time[ops != lifetimes.RETRACT]
+        return Incoming(batch, plan, time, moved, vocabulary)
 
     def retract(self, ids: Ids) -> Incoming:
         """Messages that are taken back."""
@@ -375,7 +380,7 @@ class Messages:
 
     def begin(self, incoming: Incoming) -> tuple[Rows, Ints]:
         """Move the clock; returns the rows that leave by themselves, and the times of what stays."""
-        _, plan, time, moved = incoming
+        _, plan, time, moved, _ = incoming
         window = self.window
         if window.span and moved.size:
             window.clock = max(window.clock, int(moved.max()))
@@ -400,7 +405,7 @@ class Messages:
     def write(self, incoming: Incoming, leaving: Rows, arrived: Ints, shown: Shown | None) -> Rows:
         """Write what comes, and let messages of rows `leaving` go; returns the rows of what stays."""
         gain = NO_GAINS if self.decay is None else self.decay.gains(arrived)
-        batch, plan, _, _ = incoming
+        batch, plan, _, _, _ = incoming
         former = None if self.sources is None else self.slots[SOURCE.name][leaving]
         texts = None if self.copies is None else self.slots[COPY][leaving]
         rows = write_messages(
@@ -453,8 +458,8 @@ class Messages:
             rows = self.said.columns().begin.size
             integrity.need(live.max(initial=-1) < rows, "said.begin", "is too short")
 
-    def _rows(self, rows: Any) -> tuple[Batch, Ints | None]:
-        """A batch of messages, and what its rows do if they have a column that says so."""
+    def _rows(self, rows: Any) -> tuple[Batch, Ints | None, Vocabulary | None]:
+        """A batch of messages, what its rows do if they have a column that says so, and a vocabulary."""
 
         def take(given: Any) -> Batch:
             batch = self._read(given, self._arrivals, "messages")
@@ -469,7 +474,7 @@ class Messages:
             return batch
 
         if not has_ops(rows):
-            return take(rows), None
+            return take(rows), None, None
         inside = self._frame.west, self._frame.south
         return lifetimes.read_ops(rows, self._arrivals, self._op, take, inside)
 

@@ -328,7 +328,7 @@ class PostingLists(ABC):
         return {name: np.zeros(shape, KINDS[name]) for name, shape in self._shapes(room).items()}
 
 
-MAX_CANDIDATES = 1 << 18  # candidates of several messages at a time
+MAX_CANDIDATES = 1 << 19  # candidates of several messages at a time
 
 
 class SubscriptionPostings(PostingLists):

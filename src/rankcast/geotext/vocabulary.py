@@ -330,14 +330,15 @@ class LiveTerms:
         if last.size:
             self.slots.release(last)
 
-    def reweigh(self, vocabulary: Vocabulary, uses: Ints) -> None:
-        """Let another vocabulary count. `uses`: how often vectors use each term, by row.
+    def reweigh(self, vocabulary: Vocabulary, vectors: tuple[Vectors, ...]) -> None:
+        """Let another vocabulary count, also in all vectors that there are.
 
-        References of the new one are taken before those of the old one are given back. Cost: O(terms).
+        References of the new one are taken before those of the old one are given back. Cost: O(terms of all).
         """
         slots, live = self.slots, self.slots._live()
+        uses = sum(each.uses(slots.used) for each in vectors)
         every = live[slots["idf"][live] == 0.0]
-        former = live[slots["references"][live] > uses[live]]
+        former = live[slots["references"][live] > np.asarray(uses)[live]]
         former = former[~np.isin(former, every)]
         self._documents = vocabulary.documents
         self._unseen = inverse_frequency(self._documents, 0)
@@ -353,6 +354,8 @@ class LiveTerms:
         slots["idf"][rows] = vocabulary.idfs()
         slots["idf"][every] = 0.0
         self.drop(former)
+        for each in vectors:
+            each.reweigh(slots["idf"])
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The terms and what is known of them."""
@@ -495,11 +498,9 @@ class Vectors:
         """Room for so many more entries: if there is none, move what is held to the front of new arrays."""
         if self.used + entries <= self.texts.term.size:
             return
-        held = np.flatnonzero(self.texts.size).astype(np.int32)
-        kept, sizes = self.entries(held), self.texts.size[held].astype(np.int64)
-        frequency = self.frequency[ranges(self.texts.begin[held], sizes)]
-        self.used = kept.term.size
-        self.texts.begin[held] = np.cumsum(sizes) - sizes
-        capacity = (self.used + entries) * 9 // 8 + 64
-        self.texts = self.texts._replace(term=grown(kept.term, capacity), weight=grown(kept.weight, capacity))
-        self.frequency = grown(frequency, capacity)
+        held = int(self.texts.size.sum(dtype=np.int64))
+        capacity = (held + entries) * 9 // 8 + 64
+        term, weight = np.zeros(capacity, np.int32), np.zeros(capacity)
+        frequency = np.zeros(capacity, np.int32)
+        self.used = int(kernel.pack(tuple(self.texts), self.frequency, term, weight, frequency))
+        self.texts, self.frequency = self.texts._replace(term=term, weight=weight), frequency

@@ -15,6 +15,7 @@ import copy
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
@@ -61,17 +62,14 @@ class Given(NamedTuple):
 class BufferedTermAtATime(TermAtATime):
     """`TermAtATime` with buffers of up to `factor` times k messages; see there for what it is given."""
 
-    def __init__(self, *given: Any, factor: int = 3) -> None:
-        super().__init__(*given)
-        self._k = k = self.boards.item.shape[1]
-        count, most = self.boards.size.size, factor * k
-        self.boards = Boards(
-            np.full((count, most), NONE, np.int32),
-            np.zeros((count, most)),
-            np.zeros(count, np.int32),
-            np.full(count, -np.inf),
-        )
-        self.first_results(np.arange(count, dtype=np.int32))
+    def __init__(
+        self, messages: pa.Table, held: int, subscriptions: pa.Table, results: pa.Table, k: int, *others: Any,
+        factor: int = 3,
+    ) -> None:  # fmt: skip
+        """As there, but `results` are lists of the `factor` times k best."""
+        most = factor * k
+        super().__init__(messages, held, subscriptions, results, most, *others)
+        self._k, count = k, self.boards.size.size
         sizes = np.random.default_rng(1).integers(k, most + 1, count)
         cut = np.flatnonzero(self.boards.size > sizes)
         self.boards.size[cut] = sizes[cut]
@@ -83,8 +81,7 @@ class BufferedTermAtATime(TermAtATime):
             np.zeros(4 * self.boards.item.size, np.int32),
             np.zeros(1, np.int64),
         )
-        for row in range(count):
-            _link_all(self._links, self.boards, row)
+        _link_lists(self._links, self.boards)
 
     def again(self) -> BufferedTermAtATime:
         """Another one in the same state; only what changes is copied."""
@@ -132,6 +129,12 @@ def _link(links: Links, item: int, row: int) -> None:
 def _link_all(links: Links, boards: Boards, row: int) -> None:
     for place in range(boards.size[row]):
         _link(links, boards.item[row, place], row)
+
+
+@njit(**EXACT)
+def _link_lists(links: Links, boards: Boards) -> None:
+    for row in range(boards.size.size):
+        _link_all(links, boards, row)
 
 
 @njit(**EXACT)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rankcast import GeoTextTopK, Vocabulary
 from rankcast.bench.baselines.geotext_buffers import BufferedTermAtATime
@@ -74,13 +75,27 @@ class Steady(NamedTuple):
         return f"{name} (generated)" if self.generated else name
 
     def plain(self) -> BufferedTermAtATime:
-        """The inverted file with kmax buffers, at the same place of the stream."""
-        west, south, east, north = geotext.bounds_of(self.messages)
-        kinds = {"subscription": pa.int64(), "rank": pa.int64(), "item": pa.int64(), "score": pa.float64()}
-        none = pa.table({name: pa.array([], kind) for name, kind in kinds.items()})
+        """The inverted file with kmax buffers, at the same place of the stream.
+
+        Its first lists are those of an engine: a search of its own for each would take the longest.
+        """
+        bounds, most = geotext.bounds_of(self.messages), 3 * self.k
+        west, south, east, north = bounds
+        engine = GeoTextTopK(
+            bounds=bounds, k=most, window=self.window, vocabulary=self.vocabulary, refill="none"
+        )
+        engine.publish(self.messages.slice(self.window, self.window))
+        parts = []
+        for part in batches(self.subscriptions, 20_000):
+            engine.subscribe(part)
+            parts.append(engine.results().select(["subscription", "rank", "item", "score"]))
+            engine.unsubscribe(part["id"])
+        lists = pa.concat_tables(parts)
+        place = pc.subtract(lists["item"], self.window)  # messages count from there
+        lists, diagonal = lists.set_column(2, "item", place), math.hypot(east - west, north - south)
         return BufferedTermAtATime(
-            self.messages.slice(self.window), self.window, self.subscriptions, none, self.k,
-            self.vocabulary, math.hypot(east - west, north - south),
+            self.messages.slice(self.window), self.window, self.subscriptions, lists, self.k, self.vocabulary,
+            diagonal,
         )  # fmt: skip
 
 
@@ -123,6 +138,13 @@ def same_scores(one: GeoTextTopK, other: BufferedTermAtATime) -> bool:
             "window": [200_000],
             "events": [1_000],
             "k": [20, 100],
+            "data": ["synthetic"],
+        },
+        {
+            "subscriptions": [1_000_000],
+            "window": [1_000_000],
+            "events": [1_000],
+            "k": [20],
             "data": ["synthetic"],
         },
     ],

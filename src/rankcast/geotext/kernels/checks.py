@@ -9,8 +9,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rankcast.geotext.kernels.pair_scores import CHUNK, Links
 from rankcast.geotext.kernels.postings import STEP, Postings
-from rankcast.geotext.kernels.results import Links
 from rankcast.geotext.kernels.score import Bits, TermVectors
 from rankcast.structures.jit import EXACT
 
@@ -21,28 +21,32 @@ CHAIN, STRETCH, ENTRY = 1, 2, 3
 
 @njit(**EXACT)
 def check_links(links: Links, live: Bools) -> int:
-    """Whether every link is in the chain of one item, or free; owners are `live` or were, items too."""
-    head, length, owner, after, free = links
-    seen, known = np.zeros(owner.size, np.bool_), 0
+    """Whether every chunk is in the chain of one item, or free; owners are `live` or were, items too."""
+    head, length, owners, free = links
+    chunks = owners.shape[0]
+    seen, known = np.zeros(chunks, np.bool_), 0
     for item in range(head.size):
-        at, count = np.int64(head[item]), 0
+        at, left = np.int64(head[item]), np.int64(length[item])
         while at != -1:
-            if at < 0 or at >= owner.size or seen[at] or owner[at] < 0 or owner[at] >= live.size:
+            if at < 0 or at >= chunks or seen[at] or left <= 0:
                 return CHAIN
-            seen[at], count = True, count + 1
-            at = np.int64(after[at])
-        if count != length[item]:
+            held = (left - 1) % CHUNK + 1
+            for place in range(held):
+                if owners[at, place] < 0 or owners[at, place] >= live.size:
+                    return CHAIN
+            seen[at], known, left = True, known + 1, left - held
+            at = np.int64(owners[at, CHUNK])
+        if left != 0:
             return CHAIN
-        known += count
     if known != free[1]:
         return CHAIN
     at = free[0]
     while at != -1:
-        if at < 0 or at >= owner.size or seen[at]:
+        if at < 0 or at >= chunks or seen[at]:
             return CHAIN
         seen[at], known = True, known + 1
-        at = np.int64(after[at])
-    return FITS if known == owner.size else CHAIN
+        at = np.int64(owners[at, CHUNK])
+    return FITS if known == chunks else CHAIN
 
 
 @njit(**EXACT)

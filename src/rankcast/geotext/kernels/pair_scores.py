@@ -1,9 +1,11 @@
-"""Candidate pairs of a subscription and a message: their keys, and their exact scores.
+"""Pairs of a subscription and a message: keys of candidates, exact scores, and links of those that are kept.
 
 Pairs are keys, sorted by subscription, then message: subscriptions are read in the order in which they lie,
 and hits come out in the order in which buffers take them. The weight of a term in a message is looked up in a
 small hash table of the message, in a bucket that is read as a whole, without a branch. Cost: O(1) a pair and
 term of its subscription.
+
+Links lead from a message to the lists that hold it: by them it is found when it leaves.
 """
 
 from __future__ import annotations
@@ -29,9 +31,11 @@ from rankcast.geotext.kernels.score import (
     nearness,
     nearness_of,
     nearness_within,
+    place_of,
     share_of,
     text_score,
 )
+from rankcast.structures.arrays import prefetch
 from rankcast.structures.distance import distance
 from rankcast.structures.jit import EXACT
 
@@ -39,6 +43,7 @@ from rankcast.structures.jit import EXACT
 # stamp of the posting it was found by, from the highest bits to the lowest.
 ARRIVAL, ROW = 16, 32  # the first bit of each, above the 16 bits of the stamp
 CELLS, GROUPS, CANDIDATES, VERIFIED = range(4)  # counters of a dissemination
+CHUNK, FOLLOWED = 15, 32  # links that lie together; chains that are followed at a time
 DIGIT = 10
 FEW = 64  # up to this many keys are sorted by insertion
 BUCKET = 2  # cells of a bucket
@@ -294,10 +299,72 @@ def undecayed_scores(
         row, item, cosine = owners[i], items[i], 0.0
         start = their_begins[item]
         for at in range(begins[row], begins[row] + sizes[row]):
-            for other in range(start, start + their_sizes[item]):
-                if their_terms[other] == terms[at]:
-                    cosine += weights[at] * their_weights[other]
+            other = place_of(their_terms, start, start + their_sizes[item], terms[at])
+            if other >= 0:
+                cosine += weights[at] * their_weights[other]
         away = distance(frame.metric, reader_x[row], reader_y[row], post_x[item], post_y[item])
         alpha, text = reader_alpha[row], text_score(meaning, row, item, cosine)
         scores[i] = alpha * nearness_of(away, frame.scale) + (1.0 - alpha) * text
     return scores
+
+
+class Links(NamedTuple):
+    """Which lists may hold an item, in chunks of `CHUNK` lists: a cache line with the next chunk at its end.
+
+    By item: its first chunk, or -1, and how many links it has. Only the first chunk may have fewer than
+    `CHUNK`. `free[0]` is the first free chunk, `free[1]` how many are in use.
+    """
+
+    head: Rows
+    length: Rows
+    owner: Rows  # two-dimensional: chunks, CHUNK + 1
+    free: Ints
+
+
+@njit(**EXACT)
+def link(head: Rows, length: Rows, owners: Rows, free: Ints, item: int, owner: int) -> None:
+    """Link an item to a list that holds it; there is a free chunk."""
+    at, place = head[item], length[item] % CHUNK
+    if place == 0:
+        before, at = at, free[0]
+        free[0] = owners[at, CHUNK]
+        free[1] += 1
+        owners[at, CHUNK], head[item] = before, at
+    owners[at, place] = owner
+    length[item] += 1
+
+
+@njit(**EXACT)
+def holders(links: Links, items: Rows) -> Ints:
+    """Which lists may hold items, each with the place of its item in `items`; and forget it.
+
+    Chains are followed some at a time, so that cache misses overlap.
+    """
+    head, length, owners, free = links
+    total, count = 0, 0
+    for item in items:
+        total += length[item]
+    found, cursor = np.empty(total, np.int64), np.empty(FOLLOWED, np.int32)
+    for first in range(0, items.size, FOLLOWED):
+        size, before = min(FOLLOWED, items.size - first), -1
+        for i in range(size):
+            cursor[i] = head[items[first + i]]
+            prefetch(owners, max(0, cursor[i]) * (CHUNK + 1))
+        while count > before:
+            before = count
+            for i in range(size):
+                at, item = cursor[i], items[first + i]
+                if at >= 0:
+                    held = (length[item] - 1) % CHUNK + 1
+                    for place in range(held):
+                        found[count] = np.int64(owners[at, place]) << ROW | (first + i)
+                        count += 1
+                    length[item] -= held
+                    cursor[i] = owners[at, CHUNK]
+                    prefetch(owners, max(0, cursor[i]) * (CHUNK + 1))
+                    owners[at, CHUNK] = free[0]
+                    free[0] = at
+                    free[1] -= 1
+        for i in range(size):
+            head[items[first + i]] = -1
+    return found

@@ -26,9 +26,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.geotext.kernels.pair_scores import ROW, sort_keys
+from rankcast.geotext.kernels.pair_scores import ROW, Links, holders, link, sort_keys
 from rankcast.geotext.kernels.postings import Ages, drop, last_of_source, newer, stays_on
-from rankcast.geotext.kernels.score import Bools, Floats, Ints, Plain, Rows, TermVectors
+from rankcast.geotext.kernels.score import Bools, Floats, Ints, Plain, Rows, TermVectors, place_of, shift
 from rankcast.structures.arrays import borrowed, prefetch
 from rankcast.structures.diff import ChangeColumns
 from rankcast.structures.jit import EXACT
@@ -36,11 +36,12 @@ from rankcast.structures.topk_lists import ENTER, LEAVE, UPDATE
 
 Counts = NDArray[np.uint16]
 
-LOWER = (1 << ROW) - 1  # what is below the list in a key
 AHEAD, PREFETCHED, LINE = 32, 32, 64  # lists prefetched, entries of each; bytes of a cache line
 NONE, KMAX, SKYBAND, COST = range(4)
-KEPT = SHORT = -1
 MAX_DOMINATORS = 65535  # dominators are not counted beyond: a list that wants more keeps some in vain
+LOWER = (1 << ROW) - 1  # what is below the list in a key
+KEPT = SHORT = -1
+FEW_LINES = 16  # of a list in a log: they are compared with each other
 RELIST_RISE = 0.02  # a threshold that rises by more is written to the posting lists
 
 
@@ -58,19 +59,6 @@ class Buffers(NamedTuple):
     item: Rows
     score: Floats
     dominators: Counts
-
-
-class Links(NamedTuple):
-    """Which lists may hold an item: `head` and `length` by item, `owner` and `next` by link, -1 at the end.
-
-    `free[0]` is the first free link, `free[1]` how many links are in use.
-    """
-
-    head: Rows
-    length: Rows
-    owner: Rows
-    next: Rows
-    free: Ints
 
 
 class ResultLog(NamedTuple):
@@ -91,47 +79,6 @@ class ResultLog(NamedTuple):
 
 
 @njit(**EXACT)
-def link(head: Rows, length: Rows, owners: Rows, after: Rows, free: Ints, item: int, owner: int) -> None:
-    """Link an item to a list that holds it; there is a free link."""
-    at = free[0]
-    free[0] = after[at]
-    free[1] += 1
-    owners[at], after[at] = owner, head[item]
-    head[item] = at
-    length[item] += 1
-
-
-@njit(**EXACT)
-def _holders(links: Links, items: Rows) -> Ints:
-    """Which lists may hold items, each with the place of its item in `items`; and forget it.
-
-    Chains are followed some at a time, so that cache misses overlap.
-    """
-    head, length, owners, after, free = links
-    total, count = 0, 0
-    for item in items:
-        total += length[item]
-    found, cursor = np.empty(total, np.int64), np.empty(AHEAD, np.int32)
-    for first in range(0, items.size, AHEAD):
-        size, before = min(AHEAD, items.size - first), -1
-        for i in range(size):
-            cursor[i] = head[items[first + i]]
-            head[items[first + i]], length[items[first + i]] = -1, 0
-        while count > before:
-            before = count
-            for i in range(size):
-                at = cursor[i]
-                if at >= 0:
-                    found[count] = np.int64(owners[at]) << ROW | (first + i)
-                    count += 1
-                    cursor[i] = after[at]
-                    after[at] = free[0]
-                    free[0] = at
-    free[1] -= count
-    return found
-
-
-@njit(**EXACT)
 def prefetch_buffer(begin: int, items: Rows, scores: Floats, dominators: Counts) -> None:
     """Prefetch the first entries of a list, as many as lists hold as a rule."""
     for offset in range(0, PREFETCHED, LINE // 8):
@@ -148,12 +95,73 @@ def capacity_of(keep: int, refill: int) -> int:
 
 
 @njit(**EXACT)
-def _place(items: Rows, begin: int, end: int, item: int) -> int:
-    """Where a list at begin..end holds an item, -1 if it does not."""
-    for at in range(begin, end):
-        if items[at] == item:
-            return at
-    return -1
+def insert(
+    items: Rows, scores: Floats, dominators: Counts, at: int, end: int, item: int, score: float,
+    dominating: int | np.int64, k: int, time: Ints, arrival: Ints, late: bool,
+) -> int:  # fmt: skip
+    """Put an item in its place `at`; count it with the older ones after it, drop those with k dominators.
+
+    Without `k` nothing is counted. There is room. Returns the new end. What is dropped is rare: the loops
+    before it are one instruction for many entries, and what it leaves is closed by moving what is before it.
+    """
+    drops, last = 0, end
+    if k > 0:
+        most = np.int32(min(k, MAX_DOMINATORS + 1))
+        for i in range(np.uint64(at), np.uint64(end)):
+            count = dominators[i]
+            if not late or newer(time, arrival, item, items[i]):
+                count = np.uint16(min(np.int32(MAX_DOMINATORS), np.int32(count) + np.int32(1)))
+            dominators[i] = count
+            drops += int(np.int32(count) >= most)
+        if drops > 0:
+            last = at
+            while dominators[last] < k:
+                last += 1
+    shift(items, at, last - at, 1)
+    shift(scores, at, last - at, 1)
+    shift(dominators, at, last - at, 1)
+    items[at], scores[at], dominators[at] = item, score, dominating
+    if drops <= 1:
+        return end + 1 - drops
+    kept = last + 1
+    for i in range(last + 1, end):
+        if dominators[i] < k:
+            items[kept], scores[kept], dominators[kept] = items[i], scores[i], dominators[i]
+            kept += 1
+    return kept
+
+
+@njit(**EXACT)
+def remove(items: Rows, scores: Floats, dominators: Counts, at: int, end: int) -> None:
+    """Close the gap that an entry leaves."""
+    shift(items, at + 1, end - at - 1, -1)
+    shift(scores, at + 1, end - at - 1, -1)
+    shift(dominators, at + 1, end - at - 1, -1)
+
+
+@njit(**EXACT)
+def rank_of(
+    items: Rows, scores: Floats, begin: int, end: int, item: int, score: float, ages: Ages
+) -> tuple[int, int]:
+    """Where an item belongs in a list, and how many dominate it, if a newer one has arrived before it."""
+    time, arrival, _, until, _, _, _ = ages
+    at, dominating = begin, 0
+    while at < end:
+        younger = newer(time, arrival, items[at], item)
+        if scores[at] < score or (scores[at] == score and not younger):
+            break
+        dominating += 1 if younger and stays_on(until, items[at]) else 0
+        at += 1
+    return at, dominating
+
+
+@njit(**EXACT)
+def above(scores: Floats, begin: int, end: int, score: float) -> int:
+    """Where the newest item belongs in a list; all of it is looked at, without a branch."""
+    count = 0
+    for at in range(np.uint64(begin), np.uint64(end)):
+        count += scores[at] > score
+    return begin + count
 
 
 @njit(**EXACT)
@@ -179,13 +187,13 @@ def expire(
         needed += 2 * links[1][item]
     if lines + needed > log_owner.size:
         return -1 - needed, True
-    holding = sort_keys(_holders(links, items), 0, items.size, begins.size)
+    holding = sort_keys(holders(links, items), 0, items.size, begins.size)
     for i in range(holding.size):
         if i + AHEAD < holding.size:
             prefetch_buffer(begins[holding[i + AHEAD] >> ROW], held, score, dominators)
         owner, item = holding[i] >> ROW, items[holding[i] & LOWER]
         begin, end = begins[owner], begins[owner] + sizes[owner]
-        place, next_best = _place(held, begin, end, item), begin + k[owner]
+        place, next_best = place_of(held, begin, end, item), begin + k[owner]
         if place < 0:
             continue
         behind = early and refill >= SKYBAND and end >= next_best  # whether others may wait behind it
@@ -205,59 +213,12 @@ def expire(
                 log_score[lines], log_time[lines], log_arrival[lines] = score[next_best], k[owner], KEPT
                 lines += 1
         sizes[owner] -= 1
-        dominates = early and stays_on(until, item)
-        for at in range(place, end - 1):
-            held[at], score[at], dominators[at] = held[at + 1], score[at + 1], dominators[at + 1]
-            if dominates and dominators[at] > 0 and newer(time, arrival, item, held[at]):
-                dominators[at] -= np.uint16(1)
+        remove(held, score, dominators, place, end)
+        if early and stays_on(until, item):
+            for at in range(place, end - 1):
+                if dominators[at] > 0 and newer(time, arrival, item, held[at]):
+                    dominators[at] -= np.uint16(1)
     return lines, drop(borrowed(dead), items, borrowed(texts), stamps)
-
-
-@njit(**EXACT)
-def _insert(
-    items: Rows, scores: Floats, dominators: Counts, at: int, end: int, item: int, score: float,
-    dominating: int | np.int64, k: int, time: Ints, arrival: Ints, late: bool,
-) -> int:  # fmt: skip
-    """Put an item in its place `at`; count it with the older ones after it, drop those with k dominators.
-
-    Without `k` nothing is counted. There is room. Returns the new end.
-    """
-    newcomer = item  # `item` is what is still to be placed: the newcomer first, then whom it displaces
-    for i in range(at, end):
-        its, its_score, count = items[i], scores[i], dominators[i]
-        if k > 0 and (not late or newer(time, arrival, newcomer, its)):
-            count = np.uint16(min(MAX_DOMINATORS, count + 1))
-        items[at], scores[at], dominators[at] = item, score, dominating
-        stays = count < k or k == 0
-        at += 1 if stays else 0
-        item, score, dominating = (its, its_score, np.int64(count)) if stays else (item, score, dominating)
-    items[at], scores[at], dominators[at] = item, score, dominating
-    return at + 1
-
-
-@njit(**EXACT)
-def _rank(
-    items: Rows, scores: Floats, begin: int, end: int, item: int, score: float, ages: Ages
-) -> tuple[int, int]:
-    """Where an item belongs in a list, and how many dominate it, if a newer one has arrived before it."""
-    time, arrival, _, until, _, _, _ = ages
-    at, dominating = begin, 0
-    while at < end:
-        younger = newer(time, arrival, items[at], item)
-        if scores[at] < score or (scores[at] == score and not younger):
-            break
-        dominating += 1 if younger and stays_on(until, items[at]) else 0
-        at += 1
-    return at, dominating
-
-
-@njit(**EXACT)
-def _above(scores: Floats, begin: int, end: int, score: float) -> int:
-    """Where the newest item belongs in a list; all of it is looked at, without a branch."""
-    count = 0
-    for at in range(begin, end):
-        count += scores[at] > score
-    return begin + count
 
 
 @njit(**EXACT)
@@ -276,7 +237,7 @@ def offer(
     """
     owners, arrivals, scores = hits
     begins, sizes, rooms, keeps, thresholds, held, held_score, dominators = buffers
-    head, length, link_owner, after, free = links
+    head, length, link_owner, free = links
     time, arrival, _, until, source, _, per_source = ages
     log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = log
     for i in range(owners.size):
@@ -288,9 +249,9 @@ def offer(
             unsure[owner] |= score == thresholds[owner]
             continue
         if behind:
-            at, dominating = _rank(held, held_score, begin, end, item, score, ages)
+            at, dominating = rank_of(held, held_score, begin, end, item, score, ages)
         else:
-            at = _above(held_score, begin, end, score)
+            at = above(held_score, begin, end, score)
         if refill >= SKYBAND and dominating >= most:
             continue
         evicted = last_of_source(held, begin, end, source, item, per_source) if per_source > 0 else -1
@@ -311,14 +272,14 @@ def offer(
             end -= 1
             for after_it in range(evicted, end):
                 held[after_it], held_score[after_it] = held[after_it + 1], held_score[after_it + 1]
-        end = _insert(
+        end = insert(
             held, held_score, dominators, at, end, item, score, min(MAX_DOMINATORS, dominating),
             most if refill >= SKYBAND and stays_on(until, item) else 0, time, arrival, behind,
         )  # fmt: skip
         sizes[owner] = end - begin
         if sizes[owner] > capacity_of(keeps[owner], refill):
             thresholds[owner], sizes[owner] = held_score[begin + keeps[owner]], keeps[owner]
-        link(head, length, link_owner, after, free, item, owner)
+        link(head, length, link_owner, free, item, owner)
     doubtful, moved = marked
     doubts, moves, former = 0, 0, -1
     for owner in owners:
@@ -350,15 +311,28 @@ def _is_net(items: Rows, ops: NDArray[np.int8], arrivals: Ints, lines: Rows, sta
 
 @njit(**EXACT)
 def _outcomes(
-    items: Rows, ops: NDArray[np.int8], lines: Rows, start: int, end: int, last: NDArray[np.int8], final: Rows
-) -> None:
-    """Note at the first line of each item of a group which line is its last and what that says."""
+    items: Rows, ops: NDArray[np.int8], lines: Rows, start: int, end: int, last: NDArray[np.int8],
+    final: Rows, firsts: Rows,
+) -> None:  # fmt: skip
+    """Note at the first line of each item of a group which line is its last and what that says.
+
+    `firsts` is -1 by item, for groups of many lines: the first line of an item is written there meanwhile.
+    """
+    many = end - start > FEW_LINES
     for i in range(start, end):
-        first = start
-        while items[lines[first]] != items[lines[i]]:
-            first += 1
+        first, item = start, items[lines[i]]
+        if many:
+            first = firsts[item]
+            if first < 0:
+                first = firsts[item] = i
+        else:
+            while items[lines[first]] != item:
+                first += 1
         last[i] = -1
         last[first], final[first] = ops[lines[i]], lines[i]
+    if many:
+        for i in range(start, end):
+            firsts[items[lines[i]]] = -1
 
 
 @njit(**EXACT)
@@ -396,18 +370,16 @@ def _leaving(
 @njit(**EXACT)
 def _entering(
     items: Rows, lines: Rows, start: int, end: int, last: NDArray[np.int8], held: Rows, begin: int,
-    found: Rows, places: Rows,
+    most: int, found: Rows, places: Rows,
 ) -> int:  # fmt: skip
     """Find where the first lines are of what is in a list now, and its places there, in order of rank.
 
-    The list holds items from `begin` on. Returns how many.
+    The list holds them among its `most` items from `begin` on. Returns how many.
     """
     count = 0
     for i in range(start, end):
         if last[i] == ENTER:
-            place, at = 0, count
-            while held[begin + place] != items[lines[i]]:
-                place += 1
+            place, at = place_of(held, begin, begin + most, items[lines[i]]) - begin, count
             while at > 0 and places[at - 1] > place:
                 found[at], places[at] = found[at - 1], places[at - 1]
                 at -= 1
@@ -464,8 +436,11 @@ def net_changes(
     time, arrival, _, _, _, _, _ = ages
     last, used, start = np.empty(size, np.int8), 0, 0
     found, places, final = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32)
+    firsts = np.empty(0, np.int32)
     for i in range(owners.size):
         first, start, end = start, ends[i], ends[i]
+        if end - first > FEW_LINES and firsts.size == 0:
+            firsts = np.full(time.size, -1, np.int32)
         if _is_net(log_item, log_op, log_arrival, lines, first, end):
             turned = log_op[lines[first]] == ENTER  # what goes is reported first
             for j in range(end - first):
@@ -476,7 +451,7 @@ def net_changes(
                 former[used] = np.nan if comes else undecayed[line]
                 used += 1
             continue
-        _outcomes(log_item, log_op, lines, first, end, last, final)
+        _outcomes(log_item, log_op, lines, first, end, last, final, firsts)
         leaves = _leaving(
             log_item, log_op, log_score, log_time, log_arrival, lines, first, end, last, time, arrival, found
         )
@@ -485,7 +460,8 @@ def net_changes(
             subscription[used], op[used], item[used] = owners[i], LEAVE, log_item[line]
             score[used], rank[used], former[used] = np.nan, 0, undecayed[line]
             used += 1
-        for j in range(_entering(log_item, lines, first, end, last, held, begins[owners[i]], found, places)):
+        begin, most = begins[owners[i]], min(k[owners[i]], sizes[owners[i]])
+        for j in range(_entering(log_item, lines, first, end, last, held, begin, most, found, places)):
             line, its_score = lines[found[j]], undecayed[final[found[j]]]
             was = log_op[line] == LEAVE
             before = undecayed[line] if was else np.nan

@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.core import cgutils, types
+from numba.extending import lower_builtin, type_callable
 from numpy.typing import NDArray
 
 from rankcast.geotext.kernels.phrases import Phrases
@@ -205,6 +207,40 @@ def signatures(term: Rows) -> NDArray[np.uint32]:
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+
+
+def shift(array: NDArray[Any], first: int, count: int, by: int) -> None:
+    """Move `count` entries from `first` on by so many places; the processor copies whole lines."""
+    array[first + by : first + by + count] = array[first : first + count].copy()
+
+
+@type_callable(shift)
+def _typed(context: Any) -> Any:
+    def typer(array: Any, first: Any, count: Any, by: Any) -> Any:
+        return types.none if isinstance(array, types.Array) else None
+
+    return typer
+
+
+@lower_builtin(shift, types.Array, types.Integer, types.Integer, types.Integer)  # type: ignore[no-untyped-call]
+def _lowered(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+    array = context.make_array(signature.args[0])(context, builder, given[0])
+    first, count, by = (
+        context.cast(builder, value, kind, types.int64)
+        for value, kind in zip(given[1:], signature.args[1:], strict=True)
+    )
+    source, target = (builder.gep(array.data, [at]) for at in (first, builder.add(first, by)))
+    cgutils.raw_memmove(builder, target, source, count, array.itemsize)  # type: ignore[no-untyped-call]
+    return context.get_dummy_value()
+
+
+@njit(**EXACT)
+def place_of(items: Rows, begin: int, end: int, item: int) -> int:
+    """Where a list at begin..end holds an item, -1 if it does not; all of it is looked at, at once."""
+    found = np.int32(-1)
+    for i in range(np.uint64(end - begin)):
+        found = max(found, np.int32(i) if items[np.uint64(begin) + i] == item else np.int32(-1))
+    return int(begin + found) if found >= 0 else -1
 
 
 class TermVectors(NamedTuple):

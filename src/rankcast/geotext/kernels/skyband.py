@@ -1,7 +1,7 @@
 """How buffers are filled from a search, how many messages they keep, where they lie, and what that changes.
 
 A buffer keeps as many messages as are cheapest by what searches cost [Geo §6.2]; see
-`rankcast.geotext.kernels.results` for the invariant of a buffer.
+`rankcast.geotext.kernels.results` for the invariant of a buffer, and for how messages come and go.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from rankcast.geotext.kernels.message_search import SearchResults
+from rankcast.geotext.kernels.pair_scores import CHUNK, Links, link
 from rankcast.geotext.kernels.postings import Ages, stays_on
 from rankcast.geotext.kernels.results import (
     AHEAD,
@@ -23,11 +24,9 @@ from rankcast.geotext.kernels.results import (
     PREFETCHED,
     SKYBAND,
     Buffers,
-    Links,
     ResultLog,
     capacity_of,
     is_short,
-    link,
 )
 from rankcast.geotext.kernels.score import Bools, Floats, Ints, Rows
 from rankcast.structures.arrays import prefetch
@@ -115,17 +114,37 @@ def pack(old: Buffers, new: Buffers) -> int:
 
 
 @njit(**EXACT)
-def relink(links: Links, buffers: Buffers) -> None:
-    """Rebuild all links from what the lists hold; there are enough."""
-    head, length, owners, after, free = links
+def count_chunks(messages: int, buffers: Buffers) -> int:
+    """How many chunks of links what the lists hold would take."""
     begins, sizes, _, _, _, items, _, _ = buffers
-    head[:], length[:] = -1, 0
-    for at in range(after.size):
-        after[at] = at + 1 if at + 1 < after.size else -1
-    free[0], free[1] = 0, 0
+    held, total = np.zeros(messages, np.int32), 0
     for owner in range(begins.size):
         for at in range(begins[owner], begins[owner] + sizes[owner]):
-            link(head, length, owners, after, free, items[at], owner)
+            held[items[at]] += 1
+    for count in held:
+        total += (int(count) + CHUNK - 1) // CHUNK
+    return total
+
+
+@njit(**EXACT)
+def free_chunks(owners: Rows, free: Ints, first: int) -> None:
+    """Add the chunks from `first` on to the free ones."""
+    for at in range(owners.shape[0] - 1, first - 1, -1):
+        owners[at, CHUNK] = free[0]
+        free[0] = at
+
+
+@njit(**EXACT)
+def relink(links: Links, buffers: Buffers) -> None:
+    """Rebuild all links from what the lists hold; there are enough chunks."""
+    head, length, owners, free = links
+    begins, sizes, _, _, _, items, _, _ = buffers
+    head[:], length[:] = -1, 0
+    free[0], free[1] = -1, 0
+    free_chunks(owners, free, 0)
+    for owner in range(begins.size):
+        for at in range(begins[owner], begins[owner] + sizes[owner]):
+            link(head, length, owners, free, items[at], owner)
 
 
 @njit(**EXACT)
@@ -218,7 +237,7 @@ def fill(
     begins, sizes, _, _, _, held_item, held_score, dominators = buffers
     found_item, found_score, _, _ = found
     time, arrival, _, until, _, _, _ = ages
-    head, length, link_owner, after, free = links
+    head, length, link_owner, free = links
     times, arrivals = np.empty(found_item.shape[1], np.int64), np.empty(found_item.shape[1], np.int64)
     lasts = np.ones(found_item.shape[1], np.bool_)
     for i in range(owners.size):
@@ -239,7 +258,7 @@ def fill(
                 held_item[end], held_score[end] = found_item[i, j], found_score[i, j]
                 dominators[end] = min(MAX_DOMINATORS, dominating)
                 end += 1
-                link(head, length, link_owner, after, free, found_item[i, j], owners[i])
+                link(head, length, link_owner, free, found_item[i, j], owners[i])
         sizes[owners[i]] = end - begins[owners[i]]
 
 

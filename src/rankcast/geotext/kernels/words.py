@@ -283,6 +283,22 @@ def clear(texts: TermVectors, rows: Rows) -> Rows:
 
 
 @njit(**EXACT)
+def pack(texts: TermVectors, frequency: Rows, term: Rows, weight: Floats, frequencies: Rows) -> int:
+    """Move all vectors to the front of other arrays, in order of rows; returns how much is used then."""
+    begins, sizes, terms, weights = texts
+    used = 0
+    for row in range(begins.size):
+        begin, size = begins[row], sizes[row]
+        if size > 0:
+            term[used : used + size] = terms[begin : begin + size]
+            weight[used : used + size] = weights[begin : begin + size]
+            frequencies[used : used + size] = frequency[begin : begin + size]
+            begins[row] = used
+            used += size
+    return used
+
+
+@njit(**EXACT)
 def most(rows: Rows) -> int:
     """The largest of some rows, -1 if there is none."""
     largest = -1
