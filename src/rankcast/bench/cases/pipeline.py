@@ -367,7 +367,7 @@ def other_shards(parameters: Parameters, rng: np.random.Generator) -> Trial:
         old = piped.stopped()
         made = reshard(
             spark_streams.session(),
-            state=old / "checkpoint" / "state",
+            state=old / "checkpoint" / "rankcast",
             checkpoint=old / "checkpoint",
             to_state=place / "state",
             to_checkpoint=place / "checkpoint",
