@@ -69,8 +69,8 @@ class GeoTextTopK(ListEngine):
     In a time window a message may have its own end, `until`: it leaves when the clock, the newest time
     so far, reaches it. `retract` takes messages back, `advance` moves the clock without a message. In a
     batch of messages the optional column `op` does the same: "publish", "retract" (uses only `id`), "advance"
-    (uses only `time`), "reweigh" (uses `vocabulary`, its words, and `documents`: the number of all, then of
-    those with each word). A message that comes too late for its window or its `until` is ignored.
+    (uses only `time`), "reweigh" (`vocabulary`, words, and `documents`: of all, then with each word). A
+    message that comes too late for its window or its `until` is ignored.
 
     A message may reuse the id of one that has left: if both are in a result before and
     after one batch, that is an `update` (or nothing, if the score is the same).

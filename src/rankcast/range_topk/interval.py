@@ -257,6 +257,9 @@ class IntervalLists:
             changes = self.large.follow(state, boxed(state, events))
             large = [changes] if changes.tally[GROUPS] else []
         painted = self.painted
+        if not painted:
+            self._know(self._settle(state, events))
+            return size_classes.told(large, state) if large else None
         if len(events.row) >= BATCH and self.sooner_anew(len(events.row)):
             return self._make_anew(state, events, large)
         if len(painted) == 1:
@@ -265,7 +268,7 @@ class IntervalLists:
         affected, tried, tally = self.affected, self.tried, self.painter.tally.copy()
         ks, steps = self.ks, keyed(state, events)
         self.objects.set_labels(events.row, state.objects.label[events.row])
-        tiles = self.painter.paint(steps, ks if ks.size else np.array([1]))
+        tiles = self.painter.paint(steps, ks)
         state.place(events)
         found = self.apply(tiles, events.row) + large
         self.painter.count_questions(state.count, tally)
@@ -328,15 +331,7 @@ class IntervalLists:
 
         A subscription is counted as affected once a batch.
         """
-        row, x, y = keyed(state, events.coalesced())
-        self.objects.set_labels(row, state.objects.label[row])
-        self.objects.tidy()
-        done = 0
-        while done < len(row):
-            done = relist.settle_all(self.objects.tree, row, x, y, done)
-            self.objects.reserve(0)
-        state.place(events)
-        self._sync_length()
+        row = self._settle(state, events)
         tree, found = self.objects.tree, list(large)
         self._moved[row] = self._known[row] != tree.y[row]
         by_value = self.objects.by_value()
@@ -352,6 +347,19 @@ class IntervalLists:
         if not found:
             return None
         return size_classes.told(found, state)
+
+    def _settle(self, state: RangeState, events: Events) -> Rows:
+        """Bring all objects to what a batch makes of them; which they are."""
+        row, x, y = keyed(state, events.coalesced())
+        self.objects.set_labels(row, state.objects.label[row])
+        self.objects.tidy()
+        done = 0
+        while done < len(row):
+            done = relist.settle_all(self.objects.tree, row, x, y, done)
+            self.objects.reserve(0)
+        state.place(events)
+        self._sync_length()
+        return row
 
     def apply(self, tiles: Tiles, changed: Rows) -> list[BoardChanges]:
         """Apply exact tiles painted for `ks`; `changed` are the rows they are of.
