@@ -136,8 +136,7 @@ class GeoTextTopK(ListEngine):
     known_tuning: ClassVar[dict[str, Any]] = {
         "prune": PRUNINGS,
         "groups": NEED_GROUPS,
-        **BufferLimits()._asdict(),
-    }
+    } | BufferLimits()._asdict()
     calls = (*ListEngine.calls, "retract", "advance", "reweigh")
     counters = ("expired", "late", "buffered", "cells_pruned", "groups_pruned", "verified", "reevaluations")
 
