@@ -344,7 +344,7 @@ def geotext_living(seed: int, *, count: int = 4, size: int = 24, refusals: bool 
         live = teller.live["events"]
         if turn > 0.95:
             count = int(teller.rng.integers(len(WORDS) + 1))
-            seen = [30, *(int(teller.rng.integers(31)) for _ in range(count))]
+            seen = [30, *(int(teller.rng.integers(1, 31)) for _ in range(count))]
             counted = {
                 "vocabulary": WORDS[:count],
                 "documents": teller.pick([seen, seen, seen[:-1]] if refusals else [seen]),

@@ -1,7 +1,7 @@
 """Subscriptions of one engine for another: what dividing and joining shards needs of geo-text.
 
-Terms have other rows in every engine, so they go by name. Weights are taken over as they are: they were
-worked out from how often a term was named, which nobody keeps, and must stay the same to the last bit.
+Terms have other rows in every engine, so they go by name, each once. How often each was named and its weight
+are taken over as they are: weights stay the same to the last bit, and another vocabulary weighs them alike.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rankcast.geotext.phrases import PHRASES, WantedPhrases
 from rankcast.geotext.vectors import VECTOR
 from rankcast.geotext.vocabulary import VectorEntries, Vectors
 from rankcast.structures.arrays import ranges
-from rankcast.tables.schema import Batch, Floats, Rows, Terms
+from rankcast.tables.schema import Batch, Floats, Ints, Rows, Terms
 
 
 def copy(engine: Any, other: Any, fresh: Rows, rows: Rows) -> None:
@@ -27,7 +27,8 @@ def copy(engine: Any, other: Any, fresh: Rows, rows: Rows) -> None:
     if other._meanings is not None:
         fields[VECTOR] = other._meanings.mine.unit[rows]
     engine._write(fresh, fields)
-    _weigh(engine._interests, fresh, theirs._replace(term=_renamed(engine, other, theirs.term)))
+    renamed = theirs._replace(term=_renamed(engine, other, theirs.term))
+    _weigh(engine._interests, fresh, renamed, other._interests.frequency[_places(other._interests, rows)])
 
 
 def _terms(other: Any, owner: Any, term: Rows, size: int) -> Terms:
@@ -43,12 +44,17 @@ def _renamed(engine: Any, other: Any, term: Rows) -> Rows:
     return found[back]
 
 
-def _weigh(interests: Vectors, fresh: Rows, given: VectorEntries) -> None:
-    """Set the weights of vectors whose terms are there already."""
-    mine = interests.entries(fresh)
-    place = ranges(interests.texts.begin[fresh], interests.texts.size[fresh].astype(np.int64))
+def _weigh(interests: Vectors, fresh: Rows, given: VectorEntries, frequency: Ints) -> None:
+    """Set weights and frequencies of vectors whose terms are there already."""
+    mine, place = interests.entries(fresh), _places(interests, fresh)
     here, there = (np.lexsort((each.term, each.owner)) for each in (mine, given))
     interests.texts.weight[place[here]] = given.weight[there]
+    interests.frequency[place[here]] = frequency[there]
+
+
+def _places(interests: Vectors, rows: Rows) -> Ints:
+    """Where the entries of some vectors are, one vector behind the other."""
+    return ranges(interests.texts.begin[rows], interests.texts.size[rows].astype(np.int64))
 
 
 def _limits(other: Any, rows: Rows) -> dict[str, Any]:

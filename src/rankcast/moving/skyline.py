@@ -134,7 +134,7 @@ class MovingSkyline(RoadEngine):
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
-        if dimensions != PLANE:
+        if type(dimensions) is not int or dimensions != PLANE:
             raise SettingError(
                 f"dimensions is {shown(dimensions)}",
                 expected="2",
