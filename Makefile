@@ -98,7 +98,7 @@ check: $(READY)  ## format, lint and type check
 
 # Strict: a link or an anchor that leads nowhere fails.
 docs: .venv/.docs  ## build the site into out/site; it needs nothing from outside
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 	@echo "the site: out/site/index.html; with search: $(BIN)/python -m http.server -d out/site"
 
 .venv/.docs: requirements/docs.txt $(READY)
