@@ -29,7 +29,8 @@ def without_java(folder: Path) -> str:
     return str(folder)
 
 
-@pytest.mark.parametrize("bundled", [False, pytest.param(True, marks=pytest.mark.faults)])
+@pytest.mark.faults
+@pytest.mark.parametrize("bundled", [False, True])
 def test_an_executor_is_killed_then_the_application_and_another_goes_on(
     bundled: bool, spark: Any, tmp_path: Path
 ) -> None:

@@ -263,7 +263,8 @@ def _items_of(story: Story) -> dict[Any, set[Any]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["range_topk", pytest.param("geotext", marks=pytest.mark.faults)])
+@pytest.mark.faults
+@pytest.mark.parametrize("name", ["range_topk", "geotext"])
 def test_two_to_eight_and_back_on_spark(name: str, spark: Any, tmp_path: Path) -> None:
     """Micro-batches from files, none lost and none read twice; as many shuffle partitions as shards."""
     story = STORIES[name](21, count=6)
