@@ -41,16 +41,7 @@ class Follower:
         self.saved = 0
 
     def must_ask(self, position: Position) -> bool:
-        """Whether a position must be sent.
-
-        >>> me = Follower()
-        >>> me.must_ask((0.0, 0.0))
-        True
-        >>> centre = {"type": "Point", "coordinates": [0.0, 0.0]}
-        >>> me.zone = {"type": "Feature", "geometry": centre, "properties": {"radius": 2.0}}
-        >>> me.must_ask((1.0, 1.0)), me.must_ask((2.0, 0.0))
-        (False, True)
-        """
+        """Whether a position must be sent."""
         inside = is_inside(self.zone, position, self.metric)
         self.saved += inside
         self.asked += not inside

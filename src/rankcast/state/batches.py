@@ -211,7 +211,9 @@ def _plain_schema(names: tuple[Any, ...], kinds: tuple[type, ...]) -> pa.Schema 
 
 def _stream_bytes(part: pa.RecordBatch) -> bytes:
     """A batch of plain columns as an Arrow IPC stream."""
-    return b"".join((part.schema.serialize().to_pybytes(), part.serialize().to_pybytes(), _END))
+    start = _start_of(part.schema)
+    assert start is not None  # noqa: S101  # no plain column is nested
+    return b"".join((start.alone, part.serialize().to_pybytes(), _END))
 
 
 def encode(commands: Iterable[Command]) -> bytes:

@@ -60,12 +60,7 @@ RANGE = {"subscriptions": 100_000, "objects": 10_000, "k": 10, "batch": 1_000}
 def ranges(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Publish updates of objects to ranges."""
     size, k = parameters["batch"], parameters["k"]
-    objects = range_topk.objects(parameters["objects"], rng)
-    subscriptions = range_topk.subscriptions(parameters["subscriptions"], rng)
-    engine = RangeTopK(k=k)
-    engine.publish(objects)
-    engine.subscribe(subscriptions)
-    parts = batches(range_topk.uniform_events(objects, size * (RUNS + 1), rng), size)
+    [engine], objects, subscriptions, parts = _ranges(parameters, rng, k)
     low, high = range_topk.ends(subscriptions)
 
     def agrees() -> bool:
@@ -81,6 +76,21 @@ def ranges(parameters: Parameters, rng: np.random.Generator) -> Trial:
         return True
 
     return publisher(engine, parts, size, agrees)
+
+
+def _ranges(
+    parameters: Parameters, rng: np.random.Generator, k: int, many: int = 1
+) -> tuple[list[RangeTopK], Columns, Columns, list[Any]]:
+    """Engines with the same objects and ranges, these, and the batches that come next."""
+    objects = range_topk.objects(parameters["objects"], rng)
+    subscriptions = range_topk.subscriptions(parameters["subscriptions"], rng)
+    engines = [RangeTopK(k=k) for _ in range(many)]
+    for engine in engines:
+        engine.publish(objects)
+        engine.subscribe(subscriptions)
+    size = parameters["batch"]
+    events = range_topk.uniform_events(objects, size * (RUNS + 1), rng)
+    return engines, objects, subscriptions, batches(events, size)
 
 
 @case(
@@ -303,13 +313,8 @@ def _skyline(objects: Columns, over: Sequence[str], here: tuple[float, float]) -
 def threads(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Publish the same updates to as many engines, each in a thread of its own."""
     many, size = parameters["threads"], parameters["batch"]
-    objects = range_topk.objects(parameters["objects"], rng)
-    subscriptions = range_topk.subscriptions(parameters["subscriptions"], rng)
-    engines = [RangeTopK(k=10) for _ in range(many)]
-    for engine in engines:
-        engine.publish(objects)
-        engine.subscribe(subscriptions)
-    left = iter(batches(range_topk.uniform_events(objects, size * (RUNS + 1), rng), size))
+    engines, _, _, parts = _ranges(parameters, rng, 10, many)
+    left = iter(parts)
 
     def run(part: Any) -> None:
         workers = [threading.Thread(target=engine.publish, args=(part,)) for engine in engines]
