@@ -4,8 +4,8 @@ One process with plain sockets is the load, so that clients cost little beside t
 tells memory, latencies and what else the machine did. At the end memory and latency of the last quarter are
 compared with those behind the warm-up, by medians of minutes. Latency is that of the median write. Where
 others took most of the machine, or notably more of it in the end than in the beginning, it says nothing, and
-the processor time that the service takes for a write is judged alone. Under `taskset` only the processors that
-service and load may run on count. What came of it is added to `benchmarks/soak.jsonl`.
+the processor time that the service takes for a write is judged alone. Under `taskset` only those processors
+count. What came of it is added to `benchmarks/soak.jsonl`.
 """
 
 from __future__ import annotations
