@@ -104,6 +104,7 @@ def judged(minutes: list[Minute], most: float, pace: float, seconds: float, wron
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{platform.machine()}, {ours} of {os.cpu_count()} processors",
         "python": platform.python_version(),
+        "files": tempfile.gettempdir(),
         "seconds": seconds,
         "writes_a_second_at_most": round(most, 1),
         "writes_a_second": round(pace, 1),
