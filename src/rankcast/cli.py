@@ -42,10 +42,16 @@ COMMANDS: tuple[Command, ...] = (
     Command("migrate", "change the settings of a stopped pipeline", "rankcast.pipeline.reshard_command"),
     Command("plan", "estimate what a load needs: shards, cores, memory", "rankcast.bench.plan_command"),
     Command("serve", "serve streams over HTTP", "rankcast.service.serve_command"),
-    Command("token", "create, list and revoke tokens of the service", "rankcast.service.token_command"),
-    Command("backup", "back up the data of a service, running or not", "rankcast.service.backup_command"),
-    Command("restore", "restore the data of a service from a backup", "rankcast.service.backup_command"),
-    Command("top", "monitor a running service", "rankcast.service.top_command"),
+    Command(
+        "token", "create, list and revoke tokens of the service", "rankcast.service.operating.token_command"
+    ),
+    Command(
+        "backup", "back up the data of a service, running or not", "rankcast.service.operating.backup_command"
+    ),
+    Command(
+        "restore", "restore the data of a service from a backup", "rankcast.service.operating.backup_command"
+    ),
+    Command("top", "monitor a running service", "rankcast.service.operating.top_command"),
     Command("warm", "compile kernels ahead of their first use", "rankcast.warm"),
     Command("demo", "show pipelines, one engine or a city at work", "rankcast.demo.commands"),
     Command(
