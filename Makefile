@@ -15,7 +15,7 @@ export NUMBA_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rankcast
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo live console test test-all test-deep test-faults test-service test-browser soak test-nojit test-numba-oldest test-baseline test-wheel sdist release-check test-spark-wheel test-spark-oldest test-spark-newest broker test-kafka test-tables test-cluster jars pack check docs bench bench-compare bench-front peers peers-lucene wheel requirements warm clean
+.PHONY: help demo live console test test-all test-deep test-faults test-spark test-service test-browser soak test-nojit test-numba-oldest test-baseline test-wheel sdist release-check test-spark-wheel test-spark-oldest test-spark-newest broker test-kafka test-tables test-cluster jars pack check docs bench bench-compare bench-front peers peers-lucene wheel requirements warm clean
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ test-deep: warm  ## long searches for trouble: errors at every line, threads, da
 test-faults: warm  ## kill applications, Python workers and executors of Spark, many times over
 	@$(BIN)/python -m rankcast.spark.class_archive || true
 	@$(BIN)/python -m pytest tests/spark -m faults
+
+test-spark: warm  ## real Spark at length: every engine across restarts, every guide; ten minutes or more
+	@$(BIN)/python -m pytest tests/spark -m spark
 
 test-service: warm  ## the service: what OpenAPI promises, a hundred kills under load, full disks; some minutes
 	@$(BIN)/python -m pytest tests/service -m service
