@@ -59,7 +59,7 @@ COMMANDS: tuple[Command, ...] = (
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that answers a mistake with one line instead of the whole usage, and suggests the nearest word."""
+    """A parser that answers a mistake with one line, with the nearest word, instead of the whole usage."""
 
     def error(self, message: str) -> NoReturn:
         chosen = _CHOICE.search(message)
