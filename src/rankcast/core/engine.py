@@ -54,7 +54,8 @@ ID = Column("id", Kind.ID)
 IDS = Reading(Form([ID]), "ids")  # of calls that take ids alone
 
 
-EXTRA = 'Otherwise leave it out, or make the engine with extra="ignore".'  # of a column that is not known
+# The end of a hint about a column that is not known.
+EXTRA = 'If you do not need it, leave it out, or make the engine with extra="ignore".'
 
 
 class Part(Protocol):
