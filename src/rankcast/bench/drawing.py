@@ -126,15 +126,24 @@ def _dress(axes: Any, figure: Figure) -> None:
     axes.set_ylabel(figure.y.replace("_", " "))
     if figure.log_x:
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter("{x:,g}")
+        axes.xaxis.set_major_formatter(tick)
     if figure.log_y:
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter("{x:,g}")
+        axes.yaxis.set_major_formatter(tick)
     else:
         axes.set_ylim(bottom=0)
     axes.minorticks_off()
     axes.grid(visible=True, linewidth=0.5, alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def tick(value: float, _: int = 0) -> str:
+    """A number beside an axis, with its digits as long as they are few.
+
+    >>> tick(1e6), tick(0.25), tick(1e-7)
+    ('1,000,000', '0.25', '1e-07')
+    """
+    return f"{value:,.9g}"
 
 
 def load_matplotlib() -> Any:
