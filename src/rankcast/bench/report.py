@@ -95,7 +95,8 @@ def _front(records: Sequence[Record]) -> Markup:
         for row in rows
     ]
     note = element("p", front.source(chosen), class_="soft")
-    return element("section", element("h2", "Front table"), scroll(heads, body), note, id="front")
+    table = element("div", scroll(heads, body), class_="folded")
+    return element("section", element("h2", "Front table"), table, note, id="front")
 
 
 def _growth(records: Sequence[Record]) -> Markup:
@@ -160,7 +161,7 @@ def _papers(names: Mapping[str, Sequence[Record]], cases: Mapping[str, Case]) ->
                 "tr",
                 element("td", chosen[-1].reproduces),
                 element("td", element("a", name, href=f"#{name}")),
-                element("td", told or "its text gives no value"),
+                element("td", told or "its text gives no value", class_="words"),
             )
         )
     if not rows:
