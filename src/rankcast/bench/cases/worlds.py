@@ -24,7 +24,7 @@ from rankcast.bench.cases.covering import play, same_forwarded, weigh
 from rankcast.bench.cases.matching_peers import by_event
 from rankcast.bench.front import GENERATED
 from rankcast.bench.runner import Contender, Parameters, Trial, case
-from rankcast.bench.workloads import Columns, Integers, batches, covering, range_topk
+from rankcast.bench.workloads import Columns, Floats, Integers, batches, covering, range_topk
 
 OURS = "rankcast"
 RUNS = 3
@@ -176,8 +176,10 @@ def matches_of(world: str, parameters: Parameters, rng: np.random.Generator) -> 
     """Make a world of matching by its name."""
     many, size, k = parameters["subscriptions"], parameters["events"], parameters["k"]
     many = FEW if world == "small" else many
-    low, width, generated = rng.random(many), rng.pareto(1.2, many) * 1e-4, False
-    at = rng.random(size)
+    generated = False
+    low: Floats = rng.random(many)
+    width: Floats = rng.pareto(1.2, many) * 1e-4
+    at: Floats = rng.random(size)
     if world == "exons":
         path = DATA / "human_exons_bed.parquet"
         generated = not path.exists()
