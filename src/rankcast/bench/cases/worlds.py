@@ -177,9 +177,9 @@ def matches_of(world: str, parameters: Parameters, rng: np.random.Generator) -> 
     many, size, k = parameters["subscriptions"], parameters["events"], parameters["k"]
     many = FEW if world == "small" else many
     generated = False
-    low: Floats = rng.random(many)
-    width: Floats = rng.pareto(1.2, many) * 1e-4
-    at: Floats = rng.random(size)
+    low: Floats = rng.random((many,))
+    width: Floats = rng.pareto(1.2, (many,)) * 1e-4
+    at: Floats = rng.random((size,))
     if world == "exons":
         path = DATA / "human_exons_bed.parquet"
         generated = not path.exists()
