@@ -155,8 +155,42 @@ def _universe(engine: MovingSkyline) -> list[float]:
     return [float(each) for each in zones_of(engine).universe.box]
 
 
+def test_an_object_that_but_bounds_a_zone_goes_without_a_search() -> None:
+    engine, plain = pair(over=["a", "b"], tuning={"universe": (0, 0, 6, 6)})
+    places = np.random.default_rng(2).random((60, 2)) * 6
+    for each in (engine, plain):
+        each.upsert(crowd(400, 4, metric="euclidean", ties=False))
+        each.subscribe({"id": np.arange(60), "x": places[:, 0], "y": places[:, 1]})
+    kept, results = zones_of(engine).zones.kept, engine.results()["item"].to_pylist()
+    members = {int(o) for row in range(60) for o in zones_of(engine).members(row)}
+    ids = engine._objects.take(np.array(sorted(members), np.int32)).to_pylist()
+    bounding = sorted(set(ids) - set(results))
+    assert len(bounding) > 20
+    before, radius = engine.stats()["recomputed"], kept.radius[:60].copy()
+    gone, moved = bounding[:10], bounding[10]
+    assert engine.remove(gone).equals(plain.remove(gone))
+    away = {"id": [moved], "x": [5.9], "y": [0.1], "a": [99.0], "b": [99.0]}
+    assert engine.upsert(away).equals(plain.upsert(away))
+    assert engine.stats()["recomputed"] == before
+    zones_of(engine).zones.check(engine._slots.live())
+    step = {"id": np.arange(60), "x": places[:, 0] + 0.05, "y": places[:, 1]}
+    again = MovingSkyline.restore(*engine.state())
+    told = plain.publish(step)
+    for each in (engine, again):
+        assert each.publish(step).equals(told)
+        assert each.results().equals(plain.results())
+    engine.zones()
+    assert not zones_of(engine).zones.loose.any()
+    assert (zones_of(engine).zones.kept.radius[:60] > radius).any()
+    _same_zones(engine, MovingSkyline(over=["a", "b"], tuning={"universe": _universe(engine)}))
+
+
 def _same_zones(engine: MovingSkyline, fresh: MovingSkyline) -> None:
-    """Zones that outlived changes are as large as those found now, from where they were found."""
+    """Zones that outlived changes are as large as those found now, from where they were found.
+
+    Those that have lost what bounded them are, once somebody sees them.
+    """
+    engine.zones()
     objects, kept, live = engine._all_objects(), zones_of(engine).zones.kept, engine._slots.live()
     columns = {name: objects.attributes[:, place] for place, name in enumerate(engine._over)}
     fresh.upsert({"id": objects.row, "x": objects.x, "y": objects.y, **columns})
