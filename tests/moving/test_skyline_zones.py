@@ -185,6 +185,48 @@ def test_an_object_that_but_bounds_a_zone_goes_without_a_search() -> None:
     _same_zones(engine, MovingSkyline(over=["a", "b"], tuning={"universe": _universe(engine)}))
 
 
+@settings(max_examples=10)
+@given(st.integers(0, 10**6), st.booleans())
+def test_no_zone_is_kept_where_queries_leave_each_at_once(seed: int, ties: bool) -> None:
+    rng = np.random.default_rng(seed)
+    zone, scan = pair(over=["a", "b"])
+    for engine in (zone, scan):
+        engine.upsert(crowd(150, seed, metric="euclidean", ties=ties))
+        places = np.random.default_rng(seed).random((12, 2)) * 6
+        engine.subscribe({"id": np.arange(12), "x": places[:, 0], "y": places[:, 1]})
+    others = crowd(9, seed + 1, metric="euclidean", ties=ties)
+    for step in range(8):
+        places = rng.random((12, 2)) * 6
+        moved = {"id": np.arange(12), "x": places[:, 0], "y": places[:, 1]}
+        one = {name: column[step : step + 1] for name, column in others.items()}
+        goes = [int(20 + step)]
+        assert zone.publish(moved).equals(scan.publish(moved))
+        assert zone.upsert(one).equals(scan.upsert(one))
+        assert zone.remove(goes).equals(scan.remove(goes))
+        assert zone.results().equals(scan.results())
+    kept, live = zones_of(zone).zones.kept, zone._slots.live()
+    bare = (kept.corners[live] == 0) & kept.loose[live]
+    assert bare.sum() > 6
+    again = MovingSkyline.restore(*zone.state())
+    assert again.publish(moved).num_rows == 0
+    zones_of(zone).zones.check(live)
+    _same_zones(zone, MovingSkyline(over=["a", "b"], tuning={"universe": _universe(zone)}))
+    assert not zones_of(zone).zones.kept.loose[live].any()
+
+
+def test_zones_come_back_where_queries_slow_down() -> None:
+    engine = MovingSkyline(over=["a", "b"])
+    engine.upsert(crowd(150, 3, metric="euclidean", ties=False))
+    rng = np.random.default_rng(1)
+    engine.subscribe({"id": [1], "x": [3.0], "y": [3.0]})
+    for place in rng.random((6, 2)) * 6:
+        engine.publish({"id": [1], "x": place[:1], "y": place[1:]})
+    before = engine.stats()["recomputed"]
+    for step in range(200):
+        engine.publish({"id": [1], "x": [3.0 + 1e-5 * step], "y": [3.0]})
+    assert 30 < engine.stats()["recomputed"] - before < 45
+
+
 def _same_zones(engine: MovingSkyline, fresh: MovingSkyline) -> None:
     """Zones that outlived changes are as large as those found now, from where they were found.
 

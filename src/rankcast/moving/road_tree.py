@@ -47,7 +47,7 @@ def packed(line: Floats) -> EdgeTree:
 
 def restored_arcs(arrays: Mapping[str, NDArray[Any]], nodes: int, edges: int, arcs: int) -> Arcs:
     """Arcs from a snapshot; refused if they lead out of a graph with so many nodes, edges and arcs."""
-    wanted = {name: (np.dtype(np.int32), (arcs,)) for name in Arcs._fields}
+    wanted: dict[str, Any] = {name: (np.dtype(np.int32), (arcs,)) for name in Arcs._fields}
     wanted |= {name: (np.dtype(np.int64), (nodes + 1,)) for name in ("out_first", "in_first")}
     integrity.forms(arrays, wanted)
     found = Arcs(**arrays)

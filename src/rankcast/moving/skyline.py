@@ -26,7 +26,8 @@ from rankcast.moving.kernels.convex import box, clip, radius_of, region_for
 from rankcast.moving.kernels.skyline_zone import bisector
 from rankcast.moving.network_engine import GRAPH_SETTING, RoadEngine
 from rankcast.moving.network_skyline import NetworkSkyline
-from rankcast.moving.skyline_zones import SkylineSettings, SkylineZones
+from rankcast.moving.skyline_objects import SkylineSettings
+from rankcast.moving.skyline_zones import SkylineZones
 from rankcast.moving.universe import Universe
 from rankcast.tables import schema
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
@@ -115,6 +116,7 @@ class MovingSkyline(RoadEngine):
     """
 
     takes_k = False
+    added_parts = MovingEngine.added_parts | {"pace"}
     spec = replace(
         MovingEngine.spec, settings={"graph": GRAPH_SETTING}, title="every object worth looking at, as I move"
     )

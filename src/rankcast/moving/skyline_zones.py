@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,8 @@ from rankcast.moving.kernels.skyline_follow import UNKNOWN, SkylineZoneColumns
 from rankcast.moving.kernels.skyline_search import Seekers
 from rankcast.moving.places import box_of
 from rankcast.moving.ragged import Runs
-from rankcast.moving.skyline_objects import SkylineObjects
+from rankcast.moving.skyline_objects import SkylineObjects, SkylineSettings
+from rankcast.moving.skyline_pace import SkylinePaces
 from rankcast.moving.universe import Universe
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown, ranges
@@ -89,6 +90,7 @@ class SkylineZoneIndex:
             disc=held["disc"],
             result=held["result"],
             judged=held["judged"],
+            loose=held["loose"],
             start=members.start,
             count=members.count,
             member=members.values["member"],
@@ -308,16 +310,6 @@ def _area(ring: Floats) -> float:
 MANY_OBJECTS, OBJECTS_A_ZONE = 350, 7
 
 
-class SkylineSettings(NamedTuple):
-    """What zones depend on: metric, sign of each attribute, members beside the skyline, threads, universe."""
-
-    metric: str
-    sign: Floats
-    m: int
-    threads: int
-    universe: list[float] | None
-
-
 @dataclass
 class SkylineZones:
     """Zones of all subscriptions over all objects."""
@@ -332,11 +324,12 @@ class SkylineZones:
         self.zones = SkylineZoneIndex()
         self.places = SkylineObjects(self.settings.sign.size)
         self.universe = Universe(self.settings.universe)
+        self.paces = SkylinePaces()
         self._grew = False  # whether the last objects made the universe grow
 
     def parts(self) -> dict[str, Part]:
         """The parts of the state."""
-        return {"place": self.places, "zone": self.zones, "universe": self.universe}
+        return {"place": self.places, "zone": self.zones, "universe": self.universe, "pace": self.paces}
 
     def check_restored(self) -> None:
         """Refuse places and zones from a snapshot that are not those of objects and subscriptions."""
@@ -345,6 +338,7 @@ class SkylineZones:
         self.places.check_restored(there, objects["x"], objects["y"])
         items = there[: len(self.places.record)]
         self.zones.check_restored(live, items)
+        self.paces.check_restored()
 
     # Results
 
@@ -362,8 +356,8 @@ class SkylineZones:
 
     # Queries
 
-    def renew(self, rows: Rows) -> None:
-        """Give subscriptions new zones around their places."""
+    def renew(self, rows: Rows, *, whole: bool = False) -> None:
+        """Give subscriptions new zones around their places; points where no more pays, unless `whole`."""
         if not rows.size:
             return
         x, y = self._at(rows)
@@ -375,8 +369,15 @@ class SkylineZones:
         filtered = bool((lower > -np.inf).any() or (upper < np.inf).any())
         seekers = Seekers(x, y, lower, upper, filtered)
         settings = self.settings
-        found, work = self.places.zones(self.metric, seekers, self.universe.box, settings.m, settings.threads)
+        bare = np.zeros(rows.size, np.bool_)
+        if self.metric == EUCLIDEAN and not whole:
+            bare = self.paces.bare(rows)
+        found, work = self.places.zones(
+            self.metric, seekers, self.universe.box, settings.m, settings.threads, bare
+        )
         self.zones.put(rows, x, y, found)
+        self.zones.loose[rows[bare]] = True
+        self.paces.made(rows, bare)
         self.count["recomputed"] += rows.size
         self.count["nodes_accessed"] += int(work[0])
         self.count["candidates"] += int(work[1])
@@ -392,6 +393,7 @@ class SkylineZones:
     def leave(self, rows: Rows) -> None:
         """Forget the zones of subscriptions."""
         self.zones.drop(rows)
+        self.paces.forget(rows)
 
     def follow(self, rows: Rows, places: Floats) -> tuple[Rows, Lists]:
         """Move queries to places (2, n); returns those whose results may have changed, and these before."""
@@ -410,6 +412,7 @@ class SkylineZones:
         held, kept = self.subscriptions, self.zones.kept
         judged = np.flatnonzero(kept.judged[rows]) if self.zones.judging else NO_STEPS
         before = self.lists(rows[judged])
+        self.paces.moved(rows)
         left = skyline_follow.follow(tuple(kept), rows, places, held["x"], held["y"])
         if not left.size and not judged.size:
             return rows[:0], NO_LISTS
@@ -421,6 +424,7 @@ class SkylineZones:
         else:
             before = self.lists(others)
         held["x"][outside], held["y"][outside] = places
+        self.paces.left(outside[kept.corners[outside] > 0])
         self.renew(outside)
         return np.concatenate([rows[judged], others]), before
 
@@ -436,7 +440,7 @@ class SkylineZones:
         if not objects.size or not live.size:
             return live[:0]
         listed = self.zones.users(objects, among)
-        points = kept.corners[live] == 0 if self.metric == EUCLIDEAN else np.zeros(live.size, np.bool_)
+        points = (kept.corners[live] == 0) & ~kept.loose[live] & (self.metric == EUCLIDEAN)
         if listed.any():
             marked, loosened = (np.zeros(kept.count.size, np.bool_) for _ in range(2))
             some, sizes = objects[listed > 0], (among, int(listed.sum()))
@@ -503,7 +507,7 @@ class SkylineZones:
 
     def tighten(self, rows: Rows) -> None:
         """Make zones as large as can be, before somebody sees them."""
-        self.renew(rows[self.zones.loose[rows]])
+        self.renew(rows[self.zones.loose[rows]], whole=True)
 
     def members(self, row: int) -> Rows:
         """The results of a zone at its centre, by distance, then what bounds it or may come in."""

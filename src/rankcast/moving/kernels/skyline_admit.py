@@ -210,9 +210,12 @@ def zones_of(
 
 @njit(**EXACT)
 def find_zones(
-    metric: int, tree: Rtree, seekers: Seekers, part: Ints, universe: Floats, m: int
+    metric: int, tree: Rtree, seekers: Seekers, part: Ints, universe: Floats, m: int, bare: NDArray[np.bool_]
 ) -> tuple[FoundSkylineZones, Ints]:
-    """The zones of a part of the queries, cut to a universe; and blocks opened, objects tried."""
+    """The zones of a part of the queries, cut to a universe; and blocks opened, objects tried.
+
+    Where `bare` says so a query gets its skyline, and a point for a zone.
+    """
     room, many = room_for(tree), part.size
     result, count, corners = np.zeros(many, np.int64), np.zeros(many, np.int64), np.zeros(many, np.int64)
     radius, cut, judged = np.zeros(many), np.zeros(many, np.bool_), np.zeros(many, np.int64)
@@ -222,7 +225,10 @@ def find_zones(
         find_skyline(metric, tree, room, seekers, i)
         results = with_twins(tree, room)
         result[k] = results.size
-        if metric == EUCLIDEAN:
+        if bare[i]:
+            count[k] = results.size
+            onto = ZoneBuffers(_added(onto.member, members, results, results.size), onto.shape, onto.owner)
+        elif metric == EUCLIDEAN:
             zone = carve(tree, room, seekers, i, universe)
             radius[k] = zone.radius
             if zone.judging and zone.pieces > 0:

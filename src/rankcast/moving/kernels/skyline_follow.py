@@ -55,6 +55,7 @@ from rankcast.structures.heap import pop, push
 from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]
+Bools = NDArray[np.bool_]
 
 UNKNOWN = -2  # the owner of an edge that nobody noted
 SLACK = 2.0**-40  # of the size of a zone: what a disc is smaller, whatever is rounded
@@ -64,7 +65,8 @@ class SkylineZoneColumns(NamedTuple):
     """Zones by subscription: centre, radius, disc (n, 3), how many members are results; members, corners.
 
     Where `judged` is not 0, so many members, results first, are to be judged at every place in the zone: see
-    `rankcast.moving.kernels.skyline_zone`.
+    `rankcast.moving.kernels.skyline_zone`. A `loose` zone may be larger than it is; without corners it is a
+    point because nobody wants more.
     """
 
     x: Floats
@@ -73,6 +75,7 @@ class SkylineZoneColumns(NamedTuple):
     disc: Floats
     result: Ints
     judged: Ints
+    loose: Bools
     start: Ints
     count: Ints  # type: ignore[assignment]
     member: Rows
@@ -322,8 +325,6 @@ def impact_box(tree: Rtree, room: Room, record: Floats, o: int, universe: Floats
     out[2], out[3] = out[2] + record[o, 0] + give, out[3] + record[o, 1] + give
 
 
-Bools = NDArray[np.bool_]
-
 FEW = 4
 FEW_ZONES = 50
 
@@ -419,7 +420,7 @@ def _meets(record: Floats, kept: SkylineZoneColumns, row: int, o: int, away: flo
 def _breaks(metric: int, record: Floats, kept: SkylineZoneColumns, row: int, o: int) -> bool:
     """Whether an object that is no member may be in the skyline somewhere in a zone."""
     x, y, fuzz = kept.x[row], kept.y[row], fuzz_of(metric)
-    if metric == EUCLIDEAN and kept.corners[row] == 0:
+    if metric == EUCLIDEAN and kept.corners[row] == 0 and not kept.loose[row]:
         return True
     away = distance(metric, x, y, record[o, 0], record[o, 1])
     first, dominated = kept.start[row], False
@@ -455,7 +456,7 @@ def _near(
     lower, upper = filters
     low_x, low_y, high_x, high_y, size = around[0], around[1], around[2], around[3], 0
     for row in rows:
-        passes, everywhere = True, corners[row] == 0
+        passes, everywhere = True, corners[row] == 0 and not kept.loose[row]
         for a in range(one.size):
             passes &= lower[row, a] <= one[a] <= upper[row, a]
             everywhere |= lower[row, a] > -np.inf or upper[row, a] < np.inf
