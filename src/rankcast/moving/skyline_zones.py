@@ -420,7 +420,8 @@ class SkylineZones:
         others = outside
         if judged.size:
             others = rows[np.setdiff1d(left, judged)]
-            before = Lists._make(map(np.concatenate, zip(before, self.lists(others), strict=True)))
+            lists = [before, self.lists(others)]
+            before = Lists._make(np.concatenate(columns) for columns in zip(*lists, strict=True))
         else:
             before = self.lists(others)
         held["x"][outside], held["y"][outside] = places

@@ -139,7 +139,7 @@ class Live:
         if found is None or found.kind != engine.__name__:
             raise SnapshotError(f"{self.root} does not hold a {engine.__name__}")
         try:
-            arrays = snapshot.mapped(self.here, found, mode, engine.constant)
+            arrays = snapshot.mapped(self.here, found, mode, constant_of(engine))
         except OSError as error:
             raise SnapshotError(f"{self.root} is damaged", detail=f"{error}.") from error
         self._mapped = dict(arrays)
@@ -199,6 +199,12 @@ class Live:
         for file in self.here.iterdir():
             if snapshot.generation_of(file.name) is not None and file.name not in kept:
                 file.unlink(missing_ok=True)
+
+
+def constant_of(engine: type[Any]) -> tuple[str, ...]:
+    """How the names of arrays begin that never change; none of an engine that does not say so."""
+    found: tuple[str, ...] = getattr(engine, "constant", ())
+    return found
 
 
 @cache
@@ -339,7 +345,7 @@ class Hosted(Generic[E]):
         """The engine as of the last batch committed, from the snapshot and the log."""
         self._live.clear()
         found = self._depot.fetch(
-            standing.snapshot, self._live.here, constant=self._engine.constant, shared=self._live.shared
+            standing.snapshot, self._live.here, constant=constant_of(self._engine), shared=self._live.shared
         )
         mark = checkpoint.mark_of(found.header)
         if found.header["kind"] != self._engine.__name__:
