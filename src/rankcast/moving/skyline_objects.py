@@ -33,10 +33,17 @@ class SkylineObjects(ObjectIndex):
         super().__init__([None] * columns, columns)
 
     def zones(
-        self, metric: int, seekers: Seekers, universe: Floats, m: int, threads: int, bare: Bools
+        self,
+        metric: int,
+        seekers: Seekers,
+        universe: Floats,
+        m: int,
+        threads: int,
+        bare: Bools | None = None,
     ) -> tuple[FoundSkylineZones, Ints]:
         """The zones of queries, points where `bare`, on several cores; and blocks opened, objects tried."""
         many, most = seekers.x.size, min(m, max(len(self), 1))
+        bare = np.zeros(many, np.bool_) if bare is None else bare
         parts = np.array_split(np.arange(many), max(1, min(threads, many // PER_THREAD)))
 
         def search(part: Ints) -> tuple[FoundSkylineZones, Ints]:
