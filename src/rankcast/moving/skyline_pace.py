@@ -27,6 +27,7 @@ from rankcast.tables.schema import Bools, Rows
 
 WORTH = 1.5  # positions that a zone has to serve
 LATEST = 0.5  # what the last zone counts
+HOPE = 2.0  # positions that the first zone counts for at least: one alone tells nothing
 LOOK_AGAIN = 32
 KINDS = {"steps": np.int64, "lasted": np.float64, "plain": np.int64}
 MOST_STEPS = 1 << 62
@@ -53,7 +54,7 @@ class SkylinePaces:
         """Queries have left zones with these positions."""
         lasted = self._known["lasted"]
         now, before = self._known["steps"][rows], lasted[rows]
-        lasted[rows] = np.where(before > 0.0, before + LATEST * (now - before), now)
+        lasted[rows] = np.where(before > 0.0, before + LATEST * (now - before), np.maximum(now, HOPE))
 
     def bare(self, rows: Rows) -> Bools:
         """For which queries no zone is worth finding now."""
