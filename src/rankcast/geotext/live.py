@@ -194,7 +194,17 @@ class LiveResults:
         if doubtful.size:
             self._refill(expired, doubtful)
             expired = 0
-        return self._net_changes(expired) if changes is None else changes
+        if changes is None:
+            changes = self._net_changes(expired)
+        if leaving.size or taken.size:
+            self._buffers.costs.entries = self._messages.lists.row.size
+            gone, window, used = (
+                leaving.size + taken.size,
+                len(self._state.window),
+                self._state.subscriptions.used,
+            )
+            self._buffers.follow(gone, window, self._columns.k, used)
+        return changes
 
     def _arrive(self, rows: Rows, times: Ints, newest: int) -> Bools:
         """Record the times of arrivals and list them; tells which of them a newer one overtook."""
@@ -324,6 +334,7 @@ class LiveResults:
         self._search(short)
         self._log_lists(short, ENTER)
         self._counters["reevaluations"] += short.size
+        self._buffers.costs.filled(short.size)
         now, listed = buffers.held.threshold[short] / self._horizon.gain, columns.listed[short]
         moved = short[(now < listed) | (now > listed + results.RELIST_RISE)]
         if moved.size:
@@ -390,6 +401,7 @@ class LiveResults:
         columns, window, idf, start = self._columns, len(self._state.window), self._idf(), 0
         messages = columns.messages(np.zeros(0, np.int32))
         subscriptions = columns.subscriptions(self._buffers.held.threshold)
+        self._buffers.costs.entries = self._messages.lists.row.size
         while start < rows.size:
             part = rows[start : start + SEARCH_BATCH]
             keep = self._buffers.keeps(part, columns.k[part])
