@@ -29,8 +29,8 @@ from rankcast.tables.schema import Floats, Ints, Rows
 
 FIRST_COST = 4000  # the estimated work of a search, before there was one
 MAX_WORK = 2**31 - 1
-UNIT, PER_OCTAVE = 1.2, 1.3  # the price of a unit of work, and how much more for lists twice as long
-CACHED = 1 << 16  # entries of the lists of messages, below which they hardly matter
+UNIT, PER_OCTAVE = 0.3, 2.2  # the price of a unit of work, and how much more for lists twice as long
+CACHED = 1 << 18  # entries of the lists of messages, below which they hardly matter
 FEW_FILLS = 16.0  # what is expected counts so many fills more than what is known
 MOST = 16.0  # no more, and no less often, than so many times what is expected
 
