@@ -101,10 +101,9 @@ class ResultBuffers:
             head, count = grown(self.links.head, length, -1), grown(self.links.length, length, 0)
             self.links = self.links._replace(head=head, length=count)
 
-    def follow(self, gone: int, window: int, k: Ints, used: int) -> None:
+    def follow(self, window: int, k: Ints, used: int) -> None:
         """Let buffers follow what searches cost, after messages have left; see `SearchCosts`."""
-        if self.refill == COST:
-            self.costs.follow(gone, window, self.held, k, used)
+        self.costs.follow(window, self.held, k, used)
 
     def buffered(self) -> int:
         """How many entries there are."""

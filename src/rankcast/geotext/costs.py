@@ -45,13 +45,14 @@ class SearchCosts:
     Attributes:
         work: by subscription, that of its last search, 0 if it is not known.
         entries: of the lists of messages, to be told before a search and `follow`.
+        gone: messages that have left since buffers followed, to be told, too.
     """
 
     def __init__(self, price: float) -> None:
         self._price = price
         self.work, self.entries = np.zeros(0, np.int32), 0
         self._searches = self._work = 0  # that left something out, and their work
-        self._gone = self._filled = self._next = 0  # since it was followed: messages, fills; and whose turn
+        self.gone = self._filled = self._next = 0  # fills since buffers followed, and whose turn it is
         self._observed = self._expected = 0.0  # fills in about the last turnover
 
     def make_rows(self, subscriptions: int) -> None:
@@ -78,13 +79,12 @@ class SearchCosts:
         """So many buffers ran short and were filled."""
         self._filled += count
 
-    def follow(self, gone: int, window: int, held: Buffers, k: Ints, used: int) -> None:
+    def follow(self, window: int, held: Buffers, k: Ints, used: int) -> None:
         """Messages have left a window; let their share of the buffers keep what is cheapest now."""
-        self._gone += gone
-        rows = used if self._gone >= window else used * self._gone // window
+        rows = used if self.gone >= window else used * self.gone // window
         if not rows:
             return
-        share, expected, price = min(1.0, self._gone / max(1, window)), 0.0, self._unit()
+        share, expected, price = min(1.0, self.gone / max(1, window)), 0.0, self._unit()
         while rows:
             first = self._next if self._next < used else 0
             last = min(used, first + rows)
@@ -94,12 +94,12 @@ class SearchCosts:
             self._next, rows = last, rows - (last - first)
         self._expected = (1.0 - share) * self._expected + expected
         self._observed = (1.0 - share) * self._observed + self._filled
-        self._gone = self._filled = 0
+        self.gone = self._filled = 0
 
     def header(self) -> dict[str, Any]:
         """For a snapshot, beside `work`."""
         fills = [self._observed, self._expected]
-        counts = [self.entries, self._gone, self._filled, self._next]
+        counts = [self.entries, self.gone, self._filled, self._next]
         return {"searches": self._searches, "work": self._work, "turnover": [*fills, *counts]}
 
     def restore(self, header: Mapping[str, Any], work: Rows) -> None:
@@ -111,7 +111,7 @@ class SearchCosts:
         fits = fits and all(type(each) in (int, float) and 0 <= each < 1 << 62 for each in turnover)
         integrity.need(fits, "turnover", f"is {turnover!r:.40}, expected six numbers")
         self._observed, self._expected = map(float, turnover[:2])
-        self.entries, self._gone, self._filled, self._next = map(int, turnover[2:])
+        self.entries, self.gone, self._filled, self._next = map(int, turnover[2:])
         self.work = work
 
     def _mean(self) -> float:

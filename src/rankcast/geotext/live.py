@@ -47,6 +47,7 @@ SEARCH_BATCH = 4096  # subscriptions searched for at a time
 MESSAGE_BATCH = 1024  # messages disseminated at a time, unless they have too many candidates
 MAX_K = 2**28  # a larger k of a subscription counts as this
 LOG_ROOM = 1 << 14  # lines that are kept room for from one batch to the next
+FOLLOWS = 64  # times in a window's turnover that buffers follow what searches cost
 SHORT_MOVE = 0.02  # of the extent of the bounds: a shorter move starts the search from the buffer
 NO_ROWS = np.empty(0, np.int32)
 NO_CHANGES = no_changes()
@@ -196,14 +197,11 @@ class LiveResults:
             expired = 0
         if changes is None:
             changes = self._net_changes(expired)
-        if leaving.size or taken.size:
-            self._buffers.costs.entries = self._messages.lists.row.size
-            gone, window, used = (
-                leaving.size + taken.size,
-                len(self._state.window),
-                self._state.subscriptions.used,
-            )
-            self._buffers.follow(gone, window, self._columns.k, used)
+        if self._buffers.refill == results.COST:
+            costs, window, used = self._buffers.costs, len(self._state.window), self._state.subscriptions.used
+            costs.gone, costs.entries = costs.gone + leaving.size + taken.size, self._messages.lists.row.size
+            if costs.gone and costs.gone * min(used, FOLLOWS) >= window:
+                self._buffers.follow(window, self._columns.k, used)
         return changes
 
     def _arrive(self, rows: Rows, times: Ints, newest: int) -> Bools:
