@@ -11,7 +11,7 @@ import pytest
 from rankcast import GeoTextTopK
 from rankcast.geotext import brute_force
 from rankcast.geotext.buffers import REFILLS
-from rankcast.geotext.kernels import results, skyband
+from rankcast.geotext.kernels import costs, results
 from tests.geotext.late import HALF_LIFE, generated
 from tests.geotext.scenes import K, played, stream
 
@@ -91,14 +91,14 @@ def test_who_wants_fewer_messages_needs_no_search(refill: str) -> None:
     scan, _ = played(*stream(), method="scan", refill="none")
     live = engine._live
     assert live is not None
-    searches = live._buffers._searches
+    searches = live._buffers.costs._searches
     for k in (K - 1, K - 1, 1):
         fewer = {"id": np.arange(len(engine)), "k": [k] * len(engine)}
         assert engine.amend(fewer) == scan.amend(fewer)
-    assert live._buffers._searches == searches
+    assert live._buffers.costs._searches == searches
     more = {"id": [5, 3], "k": [2 * K, 1]}
     assert engine.amend(more) == scan.amend(more)
-    assert live._buffers._searches == searches + 1
+    assert live._buffers.costs._searches == searches + 1
 
 
 def test_a_buffer_that_is_filled_again_stays_where_it_is() -> None:
@@ -148,7 +148,7 @@ def test_more_in_the_buffer_means_fewer_searches() -> None:
 def played_alone(k: int, held: int, windows: int, rng: np.random.Generator) -> tuple[float, float]:
     """Fillings and hits a window of one buffer over messages of independent scores: the model's own world."""
     per_window, fills, hits, above = 16 * held, 0, 0, held
-    most = k * math.exp(results.capacity_of(held, results.COST) / k - 1)  # without the dominated: a cut
+    most = k * math.exp(results.capacity_of(held, k, results.COST) / k - 1)  # without the dominated: a cut
     scores = rng.random(per_window * windows)
     bar = np.partition(scores[:per_window], -held - 1)[-held - 1]
     for at in range(per_window, scores.size):
@@ -165,21 +165,21 @@ def played_alone(k: int, held: int, windows: int, rng: np.random.Generator) -> t
 def test_the_cost_counts_as_many_fillings_and_hits_as_there_are(k: int, held: int) -> None:
     """Within a factor of two for fillings, which fall by 20 over these sizes."""
     fills, hits = played_alone(k, held, 400, np.random.default_rng(k + held))
-    upkeep = skyband.cost(float(held), k, 0.0)
-    modelled = (skyband.cost(float(held), k, 1e6) - upkeep) / 1e6
+    upkeep = costs.cost(float(held), k, 0.0)
+    modelled = (costs.cost(float(held), k, 1e6) - upkeep) / 1e6
     assert 0.5 < modelled / fills < 2.0
     assert 0.8 < held / hits < 1.25
-    price = skyband.HIT_COST + skyband.ENTRY_COST * k * (1 + math.log(held / k))
+    price = costs.HIT_COST + costs.ENTRY_COST * k * (1 + math.log(held / k))
     assert upkeep == pytest.approx(held * price)
 
 
 def test_a_dear_search_asks_for_a_larger_buffer() -> None:
     for k in (1, 2, 20, 200, 5_000):
-        chosen = [skyband.cheapest_size(k, search) for search in (0.0, 1e2, 1e4, 1e9)]
+        chosen = [costs.cheapest_size(k, search) for search in (0.0, 1e2, 1e4, 1e9)]
         assert chosen == sorted(chosen)
         assert chosen[0] == k
         assert chosen[1] < chosen[2] < chosen[3]
-        prices = [skyband.cost(float(held), k, 1e4) for held in range(k, chosen[3] + 1)]
+        prices = [costs.cost(float(held), k, 1e4) for held in range(k, chosen[3] + 1)]
         assert chosen[2] == k + int(np.argmin(prices))
 
 
@@ -197,12 +197,12 @@ def test_each_subscription_keeps_what_its_own_search_is_worth() -> None:
     live = engine._live
     assert live is not None
     buffers = live._buffers
-    assert 0 < buffers._last_work[0] < buffers._last_work[1]
-    assert buffers._last_work[2] == 0
+    assert 0 < buffers.costs.work[0] < buffers.costs.work[1]
+    assert buffers.costs.work[2] == 0
     keep = buffers.keeps(np.arange(3, dtype=np.int32), np.full(3, 5))
     assert keep[0] < keep[1]
     engine.unsubscribe([0, 1, 2])
-    assert not buffers._last_work.any()
+    assert not buffers.costs.work.any()
 
 
 def test_a_message_out_of_order_at_the_threshold_is_ranked_by_its_time() -> None:

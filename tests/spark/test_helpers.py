@@ -13,7 +13,7 @@ import pytest
 from rankcast import GeoTextTopK, MovingTopK, RangeTopK, Vocabulary
 from rankcast.bench.workloads import geotext, jobs
 from rankcast.errors import InputError
-from rankcast.geotext.kernels import skyband
+from rankcast.geotext.kernels import costs
 from rankcast.spark import boundaries, score_distribution, thresholds
 from rankcast.spark.generating import Block, Making
 
@@ -70,7 +70,7 @@ def test_scores_are_counted_as_the_engine_scores_them(spark: Any) -> None:
     for row in best:
         of = [each for each in found.to_pylist() if each["subscription"] == row["subscription"]]
         prices = {
-            each["score"]: skyband.cost(1000 * each["probability"], 3, 500.0)
+            each["score"]: costs.cost(1000 * each["probability"], 3, 500.0)
             for each in of
             if 1000 * each["probability"] >= 3
         }

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast.geotext.costs import SearchCosts
 from rankcast.geotext.kernels import checks, skyband
+from rankcast.geotext.kernels.costs import sizes_to_keep
 from rankcast.geotext.kernels.message_search import SearchResults
 from rankcast.geotext.kernels.pair_scores import CHUNK, Links
 from rankcast.geotext.kernels.postings import Ages
@@ -36,16 +38,13 @@ from rankcast.tables.schema import Bools, Floats, Ints, Rows
 BY_OWNER = ("begin", "size", "room", "keep", "threshold")
 REFILLS = {"cost-skyband": COST, "skyband": SKYBAND, "kmax": KMAX, "none": NONE}
 SKYBAND_SEARCH = 6  # times k messages are searched for a plain skyband; their scores tell how many it holds
-FIRST_SEARCH_COST = 4000  # the estimated work of a search, before there was one
-MAX_WORK = 2**31 - 1
 SPARE = 64
 
 
 class BufferLimits(NamedTuple):
     """How many times k a buffer keeps with kmax, and what share of the k-th score a plain skyband ends at.
 
-    And the price of a search's work, where the cost decides. It is a setting and not measured as an engine
-    runs: engines of equal histories are alike.
+    And the price of a search's work, where the cost decides, relative to that of `rankcast.geotext.costs`.
     """
 
     kmax: int = 3
@@ -65,13 +64,14 @@ def buffer_limits(tuning: Mapping[str, Any]) -> BufferLimits:
 class ResultBuffers:
     """The buffer of each subscription: its k best messages and candidates to follow them.
 
-    - Changing: `make_rows`, `reserve_links`, `rescale`, `fill`, `trim`, `clear`, `forget`.
+    - Changing: `make_rows`, `reserve_links`, `rescale`, `follow`, `fill`, `trim`, `clear`, `forget`.
     - Reading: `lists`, `keeps`, `wanted`, `seed`, `held_by`.
     - Snapshots: `state`, `restore`, `check_restored`, `complete`.
 
     Attributes:
         refill: the code of what is kept beyond the k best.
         held, links: for kernels.
+        costs: of searches.
 
     Memory: 32 bytes a subscription and 14 an entry, for a third more entries than are kept; 8 bytes a
     message and 64 for 15 links, of which there are at most twice as many as entries before they are rebuilt.
@@ -87,9 +87,7 @@ class ResultBuffers:
         self.links = Links(none, none, np.zeros((0, CHUNK + 1), np.int32), np.array([-1, 0]))
         self._unlinked = False  # links of a snapshot of an older version are made anew
         self._used = 0
-        # The searches that left something out, their work, and by subscription that of its last one.
-        self._searches = self._work = 0
-        self._last_work = np.zeros(0, np.int32)
+        self.costs = SearchCosts(limits.search)
 
     def make_rows(self, subscriptions: int, messages: int) -> None:
         """Grow the arrays by subscription and by message to at least so many rows."""
@@ -97,11 +95,15 @@ class ResultBuffers:
             length = max(subscriptions, self.held.begin.size * 9 // 8 + 8)
             larger = {name: grown(getattr(self.held, name), length, 0) for name in BY_OWNER}
             self.held = self.held._replace(**larger)
-            self._last_work = grown(self._last_work, length, 0)
+            self.costs.make_rows(length)
         if messages > self.links.head.size:
             length = max(messages, self.links.head.size * 9 // 8 + 8)
             head, count = grown(self.links.head, length, -1), grown(self.links.length, length, 0)
             self.links = self.links._replace(head=head, length=count)
+
+    def follow(self, window: int, k: Ints, used: int) -> None:
+        """Let buffers follow what searches cost, after messages have left; see `SearchCosts`."""
+        self.costs.follow(window, self.held, k, used)
 
     def buffered(self) -> int:
         """How many entries there are."""
@@ -115,11 +117,8 @@ class ResultBuffers:
         self.held.threshold[known] *= factor
 
     def keeps(self, rows: Rows, k: Ints) -> Rows:
-        """How many messages buffers are to keep, by what a search for them costs, or in the mean."""
-        mean = (self._work + FIRST_SEARCH_COST) / (self._searches + 1)
-        last = self._last_work[rows]
-        search = np.where(last > 0, last, mean) * self._limits.search
-        keep: Rows = skyband.sizes_to_keep(k, self.refill, self._limits.kmax, search)
+        """How many messages buffers are to keep, by what a search for them costs."""
+        keep: Rows = sizes_to_keep(k, self.refill, self._limits.kmax, self.costs.of(rows))
         return keep
 
     def wanted(self, keep: Rows, k: Ints, window: int) -> Rows:
@@ -138,10 +137,7 @@ class ResultBuffers:
 
     def fill(self, rows: Rows, wanted: Rows, found: SearchResults, keep: Rows, k: Ints, ages: Ages) -> None:
         """Fill buffers that keep so many with the best messages that a search for `wanted` found."""
-        some = found.size == wanted  # others found all that there was: they tell nothing of a search to come
-        work = np.minimum(found.work[some], MAX_WORK)
-        self._searches, self._work = self._searches + work.size, self._work + int(work.sum())
-        self._last_work[rows[some]] = work
+        self.costs.searched(rows, wanted, found)
         room, share = self.held.room[rows], self._limits.share
         held, threshold, rooms = skyband.plan_fill(found, keep, k, self.refill, share, room)
         self.held.size[rows] = 0
@@ -165,9 +161,10 @@ class ResultBuffers:
             place, sizes = place[stays], np.bincount(owner[stays], minlength=rows.size)
         for column in (held.item, held.score, held.dominators):
             column[ranges(begin, sizes)] = column[place]
-        long = sizes > self._most(keep)
-        held.threshold[rows[long]] = held.score[begin[long] + keep[long]]
-        held.size[rows], held.keep[rows] = np.where(long, keep, sizes), keep
+        cut, most = skyband.cuts(keep, k, self.refill)
+        long = sizes > most
+        held.threshold[rows[long]] = held.score[begin[long] + cut[long]]
+        held.size[rows], held.keep[rows] = np.where(long, cut, sizes), keep
 
     def clear(self, rows: Rows) -> None:
         """Empty buffers and give up their room."""
@@ -176,7 +173,7 @@ class ResultBuffers:
     def forget(self, rows: Rows) -> None:
         """Subscriptions leave: clear their buffers, and what searches for them cost."""
         self.clear(rows)
-        self._last_work[rows] = 0
+        self.costs.forget(rows)
 
     def lists(self, rows: Rows, k: Ints) -> Lists:
         """The k best of some subscriptions, in that order."""
@@ -192,8 +189,11 @@ class ResultBuffers:
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """How much is used, and the arrays."""
         links = {f"link_{name}": array for name, array in self.links._asdict().items()}
-        header = {"used": self._used, "searches": self._searches, "work": self._work}
-        return header, {**self.held._asdict(), **links, "work": self._last_work}
+        return {"used": self._used, **self.costs.header()}, {
+            **self.held._asdict(),
+            **links,
+            "work": self.costs.work,
+        }
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what `state` returned."""
@@ -202,7 +202,7 @@ class ResultBuffers:
         if former is not None and former.dtype == np.int32:  # as they once were
             mine["dominators"] = np.clip(former, 0, MAX_DOMINATORS).astype(np.uint16)
         mine.setdefault(
-            "work", np.zeros_like(mine["keep"]) if "keep" in mine else self._last_work
+            "work", np.zeros_like(mine["keep"]) if "keep" in mine else self.costs.work
         )  # once none
         sizes = {name: mine[name].size if name in mine else 0 for name in ("begin", "item", "link_head")}
         lengths = dict.fromkeys((*BY_OWNER, "work"), sizes["begin"]) | dict.fromkeys(
@@ -219,9 +219,8 @@ class ResultBuffers:
         integrity.forms(mine, {**wanted, "link_owner": integrity.like(known["link_owner"])})
         self.held = Buffers(**{name: mine[name] for name in Buffers._fields})
         self.links = Links(**{name: mine[f"link_{name}"] for name in Links._fields})
-        self._used, self._last_work = integrity.whole(header, "used", 0, sizes["item"]), mine["work"]
-        counted = {"searches": 0, "work": 0, **header}
-        self._searches, self._work = (integrity.whole(counted, name) for name in ("searches", "work"))
+        self._used = integrity.whole(header, "used", 0, sizes["item"])
+        self.costs.restore(header, mine["work"])
         return self
 
     def check_restored(self, live: Bools, messages: Bools, k: Ints) -> None:
@@ -253,10 +252,6 @@ class ResultBuffers:
         integrity.no_nan(held.threshold, "buffers_threshold")
         found = checks.FITS if self._unlinked else checks.check_links(self.links, live)
         integrity.need(found == checks.FITS, "buffers_link_owner", "does not link messages to buffers")
-
-    def _most(self, keep: Rows) -> Rows:
-        """How many entries buffers may have before they are cut."""
-        return keep if self.refill <= KMAX else keep + keep // 4 + 1
 
     def _reserve(self, rows: Rows, rooms: Rows) -> None:
         """Give empty buffers of `rows` stretches with so much room."""

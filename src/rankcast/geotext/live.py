@@ -47,6 +47,7 @@ SEARCH_BATCH = 4096  # subscriptions searched for at a time
 MESSAGE_BATCH = 1024  # messages disseminated at a time, unless they have too many candidates
 MAX_K = 2**28  # a larger k of a subscription counts as this
 LOG_ROOM = 1 << 14  # lines that are kept room for from one batch to the next
+FOLLOWS = 64  # times in a window's turnover that buffers follow what searches cost
 SHORT_MOVE = 0.02  # of the extent of the bounds: a shorter move starts the search from the buffer
 NO_ROWS = np.empty(0, np.int32)
 NO_CHANGES = no_changes()
@@ -194,7 +195,14 @@ class LiveResults:
         if doubtful.size:
             self._refill(expired, doubtful)
             expired = 0
-        return self._net_changes(expired) if changes is None else changes
+        if changes is None:
+            changes = self._net_changes(expired)
+        if self._buffers.refill == results.COST:
+            costs, window, used = self._buffers.costs, len(self._state.window), self._state.subscriptions.used
+            costs.gone, costs.entries = costs.gone + leaving.size + taken.size, self._messages.lists.row.size
+            if costs.gone and costs.gone * min(used, FOLLOWS) >= window:
+                self._buffers.follow(window, self._columns.k, used)
+        return changes
 
     def _arrive(self, rows: Rows, times: Ints, newest: int) -> Bools:
         """Record the times of arrivals and list them; tells which of them a newer one overtook."""
@@ -324,6 +332,7 @@ class LiveResults:
         self._search(short)
         self._log_lists(short, ENTER)
         self._counters["reevaluations"] += short.size
+        self._buffers.costs.filled(short.size)
         now, listed = buffers.held.threshold[short] / self._horizon.gain, columns.listed[short]
         moved = short[(now < listed) | (now > listed + results.RELIST_RISE)]
         if moved.size:
@@ -390,6 +399,7 @@ class LiveResults:
         columns, window, idf, start = self._columns, len(self._state.window), self._idf(), 0
         messages = columns.messages(np.zeros(0, np.int32))
         subscriptions = columns.subscriptions(self._buffers.held.threshold)
+        self._buffers.costs.entries = self._messages.lists.row.size
         while start < rows.size:
             part = rows[start : start + SEARCH_BATCH]
             keep = self._buffers.keeps(part, columns.k[part])

@@ -48,7 +48,7 @@ FIRST_LEARNED = 256  # vectors after which a projection is learned first
 BETTER = 0.02  # how much more of the squares of a sample a new projection has to show
 WEAK = 0.45  # a projection that shows less of them rules out too little
 PASSING = 8  # sketches that let more than one pair in so many pass rule out too little, too
-BLOCK_ROWS = 4096  # rows that are multiplied at a time
+BLOCK_ROWS, BLOCK_PRODUCTS = 4096, 1 << 18  # rows that are multiplied at a time; products, as a cache holds
 FEW = 16  # vectors that are multiplied without rounding
 BLOCK_BOUNDS = 1 << 22  # bounds that are kept at a time
 EPSILON = 2.0**-23  # of float32, with room for the products of rounded numbers
@@ -174,8 +174,9 @@ class Sketches:
         count, mine = self.used, self.vectors.unit if whole else self.coordinates
         kind = np.float64 if whole and others.shape[0] < FEW else np.float32
         turned = np.ascontiguousarray(others.astype(kind, copy=False).T)
-        for first in range(0, count, BLOCK_ROWS):
-            product = mine[first : min(first + BLOCK_ROWS, count)].astype(kind, copy=False) @ turned
+        step = min(BLOCK_ROWS, max(64, BLOCK_PRODUCTS // max(1, turned.shape[1])))
+        for first in range(0, count, step):
+            product = mine[first : min(first + step, count)].astype(kind, copy=False) @ turned
             yield first, product.astype(np.float32, copy=False)
 
     def _sketch(self, rows: Rows, lines: Floats32, facts: Floats32, at: Ints) -> None:
@@ -264,7 +265,11 @@ class VectorReaders:
 
     def _pairs(self, rows: Rows, most: int, *, whole: bool) -> tuple[Ints, int]:
         """Keys of the pairs with messages of `rows` that may pass, and how many; -1: more than `most`."""
-        facts, slack, reach = self._theirs.facts[:, rows], _slack(self._state), self._state.frame.reach
+        facts, slack, reach = (
+            self._theirs.facts.take(rows, axis=1),
+            _slack(self._state),
+            self._state.frame.reach,
+        )
         others = self._theirs.vectors.unit[rows] if whole else self._theirs.coordinates[rows]
         keys, count = np.empty(BLOCK_ROWS, np.int64), 0
         for first, product in self._mine.products(others, whole=whole):

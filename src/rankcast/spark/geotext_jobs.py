@@ -20,7 +20,7 @@ from pyspark.sql.types import ArrayType, StringType
 
 from rankcast.errors import InputError
 from rankcast.geotext.engine import GeoTextTopK
-from rankcast.geotext.kernels import skyband
+from rankcast.geotext.kernels import costs
 from rankcast.geotext.vocabulary import Vocabulary
 from rankcast.state import batches
 from rankcast.tables import read, schema
@@ -145,7 +145,7 @@ def thresholds(distribution: pa.Table, *, k: int, window: int, search: float) ->
     score, share = distribution["score"].to_numpy(), distribution["probability"].to_numpy()
     for first, end in pairwise(starts.tolist()):
         held = share[first:end] * window
-        prices = [skyband.cost(float(each), k, float(search)) for each in held if each >= k]
+        prices = [costs.cost(float(each), k, float(search)) for each in held if each >= k]
         best = int(np.argmin(prices)) if prices else 0
         price = prices[best] if prices else None
         rows.append((ids[first].as_py(), float(score[first + best]), float(held[best]), price))

@@ -156,9 +156,10 @@ def against_kmax(parameters: Parameters, _: np.random.Generator) -> Trial:
     """Messages into a window that was turned over, beside a plain inverted file with kmax buffers."""
     made = steady(parameters)
     plain, plainly = made.plain(), made.named("inverted file, kmax 3")
+    ours = made.publisher("igpt, cost-skyband")
 
     def agrees(_: Any) -> bool:
-        engine, other = made.engine(), plain.again()
+        engine, other = ours.prepare(), plain.again()
         engine.publish(made.messages.slice(2 * made.window, FEW))
         other.turn(FEW)
         return same_scores(engine, other)
@@ -166,7 +167,7 @@ def against_kmax(parameters: Parameters, _: np.random.Generator) -> Trial:
     return Trial(
         work=parameters["events"],
         contenders=[
-            made.publisher("igpt, cost-skyband"),
+            ours,
             Contender(plainly, prepare=plain.again, run=lambda it: it.turn(FEW), work=FEW, runs=3),
         ],
         baseline=plainly,
@@ -190,9 +191,10 @@ def against_kmax(parameters: Parameters, _: np.random.Generator) -> Trial:
 def refills(parameters: Parameters, _: np.random.Generator) -> Trial:
     """The same stream with every refill; the default is to be the best, or near it."""
     made = steady(parameters)
+    contenders = {name: made.publisher(name, **settings) for name, settings in REFILLS.items()}
 
     def agrees(_: Any) -> bool:
-        some = [made.engine(**settings) for settings in (REFILLS["cost-skyband"], REFILLS["kmax 3"])]
+        some = [contenders[name].prepare() for name in ("cost-skyband", "kmax 3")]
         for engine in some:
             engine.publish(made.messages.slice(2 * made.window, FEW))
         one, other = (engine.results() for engine in some)
@@ -200,7 +202,7 @@ def refills(parameters: Parameters, _: np.random.Generator) -> Trial:
 
     return Trial(
         work=parameters["events"],
-        contenders=[made.publisher(name, **settings) for name, settings in REFILLS.items()],
+        contenders=list(contenders.values()),
         baseline=made.named("kmax 2"),
         agrees=agrees,
     )

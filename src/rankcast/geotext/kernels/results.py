@@ -7,10 +7,10 @@ dominated by k: a k-skyband [Geo §6.1]. `threshold` is the score of the best it
 infinity if there is none: an item of a higher score belongs in, and so does one of the same score if no newer
 one has arrived before it. (Else it may rank on either side, and the buffer must be refilled.)
 
-A buffer that outgrows `capacity_of` is cut to its `keep` best, which moves the frontier up. Without dominance
-the same buffer is the kmax method, and with `keep` = k it is no buffer at all. Buffers lie in stretches of
-shared entry arrays; links lead from an item to the lists that hold it. How buffers are filled is in
-`rankcast.geotext.kernels.skyband`.
+A buffer that outgrows `capacity_of` is cut to its best, `cut_of`, which moves the frontier up. Without
+dominance the same buffer is the kmax method, and with `keep` = k it is no buffer at all. Buffers lie in
+stretches of shared entry arrays; links lead from an item to the lists that hold it. How buffers are filled is
+in `rankcast.geotext.kernels.skyband`.
 
 What enters or leaves the k best is a line of a log. Net changes come from lines grouped by list, in order; an
 item was in the list before if its first line is a LEAVE, and is in it now if its last one is an ENTER.
@@ -89,9 +89,30 @@ def prefetch_buffer(begin: int, items: Rows, scores: Floats, dominators: Counts)
 
 
 @njit(**EXACT)
-def capacity_of(keep: int, refill: int) -> int:
-    """How many entries a buffer may have before it is cut."""
-    return keep if refill <= KMAX else keep + keep // 4 + 1
+def skyband_size(held: int, k: int) -> int:
+    """How many of the `held` best, k or more, fewer than k others dominate, in any order of arrival.
+
+    That is k (1 + ln(held / k)); a quotient is near enough, and takes no logarithm.
+    """
+    ratio = held / k
+    square = ratio * ratio
+    return k + int(k * 3.0 * (square - 1.0) / (square + 4.0 * ratio + 1.0)) + 1
+
+
+@njit(**EXACT)
+def cut_of(keep: int, k: int, refill: int) -> int:
+    """To how many entries a buffer is cut; where costs decide, dominated ones do not count."""
+    return keep if refill < COST else min(keep, skyband_size(keep, k))
+
+
+@njit(**EXACT)
+def capacity_of(keep: int, k: int, refill: int) -> int:
+    """How many entries a buffer may have before it is cut: where costs decide, those of a third more."""
+    if refill <= KMAX:
+        return keep
+    if refill == SKYBAND:
+        return keep + keep // 4 + 1
+    return max(cut_of(keep, k, refill) + 1, skyband_size(keep + keep // 3 + 2, k))
 
 
 @njit(**EXACT)
@@ -277,8 +298,9 @@ def offer(
             most if refill >= SKYBAND and stays_on(until, item) else 0, time, arrival, behind,
         )  # fmt: skip
         sizes[owner] = end - begin
-        if sizes[owner] > capacity_of(keeps[owner], refill):
-            thresholds[owner], sizes[owner] = held_score[begin + keeps[owner]], keeps[owner]
+        if sizes[owner] > capacity_of(keeps[owner], most, refill):
+            cut = cut_of(keeps[owner], most, refill)
+            thresholds[owner], sizes[owner] = held_score[begin + cut], cut
         link(head, length, link_owner, free, item, owner)
     doubtful, moved = marked
     doubts, moves, former = 0, 0, -1

@@ -1,12 +1,10 @@
-"""How buffers are filled from a search, how many messages they keep, where they lie, and what that changes.
+"""How buffers are filled from a search, where they lie, and what that changes.
 
-A buffer keeps as many messages as are cheapest by what searches cost [Geo §6.2]; see
-`rankcast.geotext.kernels.results` for the invariant of a buffer, and for how messages come and go.
+See `rankcast.geotext.kernels.results` for the invariant of a buffer, and for how messages come and go;
+`rankcast.geotext.kernels.costs` for how many messages one keeps.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from numba import njit
@@ -17,15 +15,14 @@ from rankcast.geotext.kernels.postings import Ages, stays_on
 from rankcast.geotext.kernels.results import (
     AHEAD,
     COST,
-    KMAX,
     LINE,
     MAX_DOMINATORS,
-    NONE,
     PREFETCHED,
     SKYBAND,
     Buffers,
     ResultLog,
     capacity_of,
+    cut_of,
     is_short,
 )
 from rankcast.geotext.kernels.score import Bools, Floats, Ints, Rows
@@ -35,8 +32,6 @@ from rankcast.structures.jit import EXACT
 from rankcast.structures.topk_lists import ENTER, LEAVE, UPDATE
 
 SPARE = 32  # entries that a small list has room for beside its own, and a large one in vain
-MAX_KEEP = 2**30  # entries that a list keeps at most
-HIT_COST, ENTRY_COST = 18.0, 0.32  # of a message in a buffer that comes and goes; more for each entry there
 
 
 @njit(**EXACT)
@@ -148,49 +143,18 @@ def relink(links: Links, buffers: Buffers) -> None:
 
 
 @njit(**EXACT)
-def cost(held: float, k: int, search: float) -> float:
-    """The expected cost of a window's turnover if the `held` best are kept [Geo §6.2, (11) to (16)].
-
-    In units of a search's work. Upkeep: as many messages as are held come and go, each at a price that grows
-    with the buffer, which is without the dominated. Filling anew: how many of those before the threshold are
-    left is a random walk from `held`, in which after one window all have changed once, so that it ends at
-    k - 1 in the course of a window the more seldom the more deviations that is away; see docs/performance.md.
-    """
-    away = (held - k + 1.0) / math.sqrt(2.0 * held)
-    fills = 0.55 / away * math.exp(-0.5 * away * away)
-    return held * (HIT_COST + ENTRY_COST * k * (1.0 + math.log(held / k))) + fills * search
+def _room_for(keep: int, k: int, refill: int) -> int:
+    """How much room a buffer needs: for one entry more than it may have, or has at first."""
+    return max(keep, capacity_of(keep, k, refill)) + 1
 
 
 @njit(**EXACT)
-def cheapest_size(k: int, search: float) -> int:
-    """How many messages, k or more, are cheapest to keep; the cost falls to there and rises after it."""
-    low, high = k, k + int(6.0 * math.sqrt(float(k))) + 12
-    while low < high:
-        middle = (low + high) // 2
-        if cost(float(middle), k, search) <= cost(float(middle + 1), k, search):
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-@njit(**EXACT)
-def sizes_to_keep(k: Ints, refill: int, kmax: int, search: Floats) -> Rows:
-    """How many entries each list keeps: what is cheapest, by what its search costs.
-
-    Other refills keep k, `kmax` times as many or, before scores are known, 1.5 k. None keeps more than
-    `MAX_KEEP`, which no window comes to.
-    """
-    keep = np.empty(k.size, np.int32)
-    for i in range(k.size):
-        if i > 0 and k[i] == k[i - 1] and search[i] == search[i - 1]:
-            keep[i] = keep[i - 1]
-        elif refill == COST:
-            keep[i] = min(cheapest_size(k[i], search[i]), MAX_KEEP)
-        else:
-            all_of = k[i] if refill == NONE else kmax * k[i] if refill == KMAX else k[i] + k[i] // 2 + 1
-            keep[i] = min(all_of, MAX_KEEP)
-    return keep
+def cuts(keep: Rows, k: Ints, refill: int) -> tuple[Rows, Rows]:
+    """To how many entries buffers are cut, and beyond how many."""
+    cut, most = np.empty_like(keep), np.empty_like(keep)
+    for i in range(keep.size):
+        cut[i], most[i] = cut_of(keep[i], k[i], refill), capacity_of(keep[i], k[i], refill)
+    return cut, most
 
 
 @njit(**EXACT)
@@ -210,14 +174,14 @@ def plan_fill(
             while keep[i] < count - 1 and score[keep[i]] >= share * score[mine - 1]:
                 keep[i] += 1
         least = keep[i] - keep[i] // 16
-        fewer = keep[i] if capacity_of(least, refill) < room[i] else least  # else none fits, of up to MOST
-        while refill == COST and capacity_of(fewer, refill) >= room[i] and fewer > least:
+        fewer = keep[i] if _room_for(least, mine, refill) <= room[i] else least  # else none fits
+        while refill == COST and _room_for(fewer, mine, refill) > room[i] and fewer > least:
             fewer -= 1
-        if fewer > mine and capacity_of(fewer, refill) < room[i]:
+        if fewer > mine and _room_for(fewer, mine, refill) <= room[i]:
             keep[i] = fewer
         held[i] = min(count, keep[i])
         threshold[i] = score[keep[i]] if count > keep[i] else -np.inf
-        needed = min(capacity_of(keep[i], refill) + 1, 2 * held[i] + SPARE)
+        needed = min(_room_for(keep[i], mine, refill), 2 * held[i] + SPARE)
         rooms[i] = needed if room[i] < needed or room[i] > 2 * (needed + SPARE) else 0
     return held, threshold, rooms
 

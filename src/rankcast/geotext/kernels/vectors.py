@@ -42,6 +42,7 @@ FACTS = 6
 ROUNDING = np.float32(3e-5)  # what float32 may take from a score
 ONE, ZERO = np.float32(1.0), np.float32(0.0)
 NOBODY = np.float32(np.inf)
+STRETCH = 32  # messages that are passed over together
 HUGE, TINY = 1e100, 1e-100  # numbers whose squares are finite, and not 0
 
 Matrix = NDArray[np.float64]
@@ -112,15 +113,15 @@ def set_bars(facts: Floats32, rows: Rows, alpha: Floats, listed: Floats, floor: 
 def _reach_all(
     product: Floats32, line: int, mine: Floats32, row: int, theirs: Floats32, first: int, slack: np.float32,
     whole: bool, reach: np.float32, bounds: Floats32,
-) -> int:  # fmt: skip
-    """Upper bounds of the scores of messages for a subscription; returns how many reach what is to beat.
+) -> None:  # fmt: skip
+    """Upper bounds of the scores of messages for a subscription.
 
     `product` has the products of coordinates in a line, or if they are `whole` those of the vectors, but for
     a slack. Messages are those from `first` on. Without a branch, so that it is vector instructions; where
     the place does not count, it is not looked at.
     """
     rest = ZERO if whole else mine[REST, row]
-    alpha, bar, count = mine[ALPHA, row], mine[BAR, row], np.int32(0)
+    alpha = mine[ALPHA, row]
     x, y, z = mine[X, row], mine[Y, row], mine[Z, row]
     text = ONE - alpha
     for i in range(np.uint64(product.shape[1])):
@@ -132,9 +133,23 @@ def _reach_all(
             at = np.uint64(first) + i
             east, north, up = theirs[X, at] - x, theirs[Y, at] - y, theirs[Z, at] - z
             bounds[i] += alpha * max(ZERO, nearness(reach, east * east + north * north + up * up))
-    for i in range(np.uint64(product.shape[1])):
-        count = np.int32(count + np.int32(bounds[i] >= bar))
-    return int(count)
+
+
+@njit(**EXACT)
+def _write_keys(bounds: Floats32, bar: np.float32, row: int, keys: Ints, count: int) -> int:
+    """Add the keys of the messages whose bounds reach a bar; there is room. Returns how many there are.
+
+    Few do: most stretches are passed over by vector instructions.
+    """
+    for start in range(0, bounds.size, STRETCH):
+        end, passing = min(start + STRETCH, bounds.size), np.int32(0)
+        for i in range(np.uint64(start), np.uint64(end)):
+            passing = np.int32(passing + np.int32(bounds[i] >= bar))
+        if passing > 0:
+            for which in range(start, end):
+                keys[count] = np.int64(row) << ROW | np.int64(which) << ARRIVAL
+                count += bounds[which] >= bar
+    return count
 
 
 @njit(**EXACT)
@@ -152,12 +167,9 @@ def find_pairs(
         bar = mine[BAR, row]
         if bar == NOBODY:
             continue
-        if _reach_all(product, line, mine, row, theirs, 0, slack, whole, reach, bounds) == 0:
-            continue
+        _reach_all(product, line, mine, row, theirs, 0, slack, whole, reach, bounds)
         keys = with_room(keys, count + bounds.size)
-        for which in range(bounds.size):
-            keys[count] = np.int64(row) << ROW | np.int64(which) << ARRIVAL
-            count += bounds[which] >= bar
+        count = _write_keys(bounds, bar, row, keys, count)
         if count > most:
             return keys, -1
     return keys, count
