@@ -33,6 +33,7 @@ MODULES: tuple[str, ...] = (
     f"{CASES}.skyline",
     f"{CASES}.roads",
     f"{CASES}.spark",
+    f"{CASES}.spark_cores",
     f"{CASES}.pipeline",
     f"{CASES}.kafka",
     f"{CASES}.service",
