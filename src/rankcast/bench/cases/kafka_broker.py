@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -204,6 +205,8 @@ def main() -> int:
     if why is not None:
         sys.stderr.write(f"{why}\n")
         return 2
+    for number in (signal.SIGINT, signal.SIGTERM):  # the broker's own process ends with this one
+        signal.signal(number, signal.default_int_handler)
     broker = Broker(given.folder, given.port)
     sys.stdout.write(f"a broker of Kafka listens on {broker.servers}; stop it with Ctrl-C\n")
     sys.stdout.flush()
