@@ -35,9 +35,10 @@ from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 STEPS = 30
 GROWTHS = 15  # a zone is looked for up to 4^15 times as far as its best objects are
-ROOMY = (32.0, 8.0, 2.0)  # the largest circles that are looked for, in radii that bounds alone allow
+ROOMY = (2.0, 8.0, 32.0)  # the largest circles that are looked for, in radii that bounds alone allow
 MOST_RIVALS = 64  # objects that may be candidates of a query, unless the circle is the smallest of these
-NEARLY = 1.1  # how far apart a circle that is safe and one that is not are left
+FEW_RIVALS = 16  # with no more of them the next circle is tried
+NEARLY = 1.05  # how far apart a circle that is safe and one that is not are left
 
 
 @dataclass
@@ -69,30 +70,29 @@ class CustomZoneSearch:
 
     def _candidates(self, best: ScoredObjects, known: Floats, full: Bools) -> tuple[Floats, ScoredObjects]:
         """The radius that circles of queries may have, and what may come before one of their best in it."""
-        custom, limit, left = self.custom, known.copy(), full & (known > 0)
-        found = []
+        custom, tried = self.custom, full
+        limit, found = known, list[ScoredObjects]()
         for growth in ROOMY if self.rings else (1.0,):
-            last = not self.rings or growth == ROOMY[-1]
-            tried = left | (full & last & ~(known > 0))
-            limit = np.where(tried, growth * known, limit)
-            reach = custom.highest(best, limit)
+            wider = np.where(tried, growth * known, limit)
+            reach = custom.highest(best, wider)
 
             def may_come(
                 query: Ints,
                 a: Floats,
                 d: Floats,
-                wide: Floats = limit,
+                wide: Floats = wider,
                 most: Floats = reach,
                 now: Bools = tried,
             ) -> Bools:
                 return now[query] & ~(custom(a, custom.nearer(d, wide[query])) > most[query])
 
             rivals = self._descend(may_come)
-            few = np.bincount(rivals.query, minlength=full.size) <= MOST_RIVALS + self.queries.k
-            done = tried & (few | last)
-            found.append(rivals.at(done[rivals.query]))
-            left &= ~done
-            if not left.any() and not (full & ~(known > 0)).any():
+            many = np.bincount(rivals.query, minlength=full.size) - self.queries.k
+            taken = tried & ((many <= MOST_RIVALS) | (growth == ROOMY[0]) | (not self.rings))
+            limit = np.where(taken, wider, limit)
+            found = [each.at(~taken[each.query]) for each in found] + [rivals.at(taken[rivals.query])]
+            tried = taken & (known > 0) & (many <= FEW_RIVALS)
+            if not tried.any():
                 break
         joined = ScoredObjects._make(np.concatenate(columns) for columns in zip(*found, strict=True))
         return limit, joined.at(np.argsort(joined.query, kind="stable"))
