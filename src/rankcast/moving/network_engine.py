@@ -245,6 +245,9 @@ class RoadEngine(MovingEngine):
     def _zone_table(self, rows: Rows) -> pa.Table:
         """The zones of subscriptions, in that order."""
 
+    def _seen(self, rows: Rows) -> None:
+        """Called before somebody sees zones: they may be made larger."""
+
     @abstractmethod
     def _zone_members(self, rows: Rows) -> Sequence[Rows]:
         """The members of zones."""
@@ -278,6 +281,7 @@ class RoadEngine(MovingEngine):
         before = None if self._network is None else self._described(self._slots.live()).to_pylist()
         with zone_tables.watching(self._zones) as noted:
             answer: pa.Table = self._own(call, rows)
+            self._seen(self._slots.live())
         live = self._slots.live()
         if before is not None:
             now = self._described(live).to_pylist()

@@ -184,8 +184,7 @@ class MovingSkyline(RoadEngine):
 
     def _zone_table(self, rows: Rows) -> pa.Table:
         zones = self._zones
-        if isinstance(zones, SkylineZones):
-            zones.tighten(rows)
+        self._seen(rows)
         if self._network is not None:
             return self._road_zones(rows)
         if self._metric == "euclidean":
@@ -201,9 +200,12 @@ class MovingSkyline(RoadEngine):
         kept = zones.zones.kept
         return self._circles(rows, (kept.x[rows], kept.y[rows]), kept.radius[rows], members)
 
-    def _zone_members(self, rows: Rows) -> Sequence[Rows]:
+    def _seen(self, rows: Rows) -> None:
         if isinstance(self._zones, SkylineZones):
             self._zones.tighten(rows)
+
+    def _zone_members(self, rows: Rows) -> Sequence[Rows]:
+        self._seen(rows)
         if self._zones:
             return [self._zones.members(row) for row in rows]
         objects = self._all_objects()
@@ -292,8 +294,7 @@ class MovingSkyline(RoadEngine):
         the skyline, by index. For others: `zone`, a row of `zones()`.
         """
         mine = self._find_one(self._slots, subscription, "subscription")
-        if isinstance(self._zones, SkylineZones):
-            self._zones.tighten(np.array([mine], np.int32))
+        self._seen(np.array([mine], np.int32))
         objects = self._all_objects()
         objects = Objects._make(column[self._passes(mine, objects.attributes)] for column in objects)
         place = {row: at for at, row in enumerate(objects.row.tolist())}
