@@ -15,7 +15,7 @@ export NUMBA_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rankcast
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo live console test test-all test-deep test-faults test-service test-browser soak test-nojit test-numba-oldest test-baseline test-wheel sdist release-check test-spark-wheel test-spark-oldest test-spark-newest broker test-kafka test-tables test-cluster jars pack check docs bench bench-compare bench-front peers peers-lucene wheel requirements warm clean
+.PHONY: help demo live console test test-all test-deep test-faults test-spark test-service test-browser soak test-nojit test-numba-oldest test-baseline test-wheel sdist release-check test-spark-wheel test-spark-oldest test-spark-newest broker test-kafka test-tables test-cluster jars pack check docs bench bench-compare bench-front peers peers-lucene wheel requirements warm clean
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ test-deep: warm  ## long searches for trouble: errors at every line, threads, da
 test-faults: warm  ## kill applications, Python workers and executors of Spark, many times over
 	@$(BIN)/python -m rankcast.spark.class_archive || true
 	@$(BIN)/python -m pytest tests/spark -m faults
+
+test-spark: warm  ## real Spark at length: every engine across restarts, every guide; ten minutes or more
+	@$(BIN)/python -m pytest tests/spark -m spark
 
 test-service: warm  ## the service: what OpenAPI promises, a hundred kills under load, full disks; some minutes
 	@$(BIN)/python -m pytest tests/service -m service
@@ -113,17 +116,19 @@ bench-compare: $(READY)  ## compare the last run with the committed records
 	@$(BIN)/rankcast bench compare benchmarks/records out/records
 
 # Systems that stand beside ours in the front cases; what cannot be had is left out there, and said.
-peers: $(READY)  ## set up PostgreSQL, Lucene, differential-dataflow and packages beside ours (root, Java 17, Maven, cargo)
+peers: $(READY)  ## set up PostgreSQL, PostGIS, Lucene, differential-dataflow and packages beside ours (root, Java 17, Maven, cargo)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/peers.txt
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || { test "$$(id -u)" = 0 && apt-get install -y -qq postgresql >/dev/null; } || \
 	  echo "PostgreSQL is left out: install Debian's package postgresql"
+	@ls /usr/share/postgresql/*/extension/postgis.control >/dev/null 2>&1 || { test "$$(id -u)" = 0 && \
+	  apt-get install -y -qq postgresql-postgis >/dev/null; } || echo "PostGIS is left out: install Debian's package postgresql-postgis"
 	@$(MAKE) --no-print-directory peers-lucene || echo "Lucene is left out: it needs Java 17 and Maven"
 	@command -v cargo >/dev/null && $(MAKE) --no-print-directory $(DIFFERENTIAL)/release/ranges || \
 	  echo "differential-dataflow is left out: it needs cargo (Rust) and its crate"
 
 bench-front: peers warm  ## the front table, from one run on a quiet machine; half an hour
 	@$(BIN)/rankcast bench run 'limits.*' 'front.*' --size full --out benchmarks/records
-	@$(BIN)/rankcast bench front
+	@$(BIN)/rankcast bench front --readme README.md
 
 peers-lucene: $(LUCENE)/Matching.class $(LUCENE)/GeoText.class  ## set up Lucene in benchmarks (needs Java 17 and Maven)
 

@@ -1,9 +1,14 @@
-"""What `pyproject.toml` cannot say: a wheel with compiled kernels is for one Python on one platform.
+"""What `pyproject.toml` cannot say about a distribution.
 
-`make wheel` puts them into `rankcast/compiled` before it builds. They run where the llvmlite they were made
-with can be installed, so its wheel's platforms are taken. Without them the wheel is for all.
+A wheel with compiled kernels is for one Python on one platform. `make wheel` puts them into
+`rankcast/compiled` before it builds. They run where the llvmlite they were made with can be installed, so its
+wheel's platforms are taken. Without them the wheel is for all.
+
+A package index shows the README without the repository around it, so links and pictures of files would be
+broken there. The description keeps the words of links and leaves the pictures out.
 """
 
+import re
 import sys
 from importlib.metadata import distribution
 from pathlib import Path
@@ -25,4 +30,18 @@ class Wheel(bdist_wheel):
         return python, python, ".".join(sorted(platforms))
 
 
-setup(cmdclass={"bdist_wheel": Wheel})
+def description(readme: str) -> str:
+    """The README as an index can show it: links to files become their words, pictures of files go."""
+    text = re.sub(r"!\[[^\]]*\]\((?!\w+://)[^)]*\)\n*", "", readme)
+    text = re.sub(r"\s\(\[guide\]\([^)]*\)\)", "", text)
+    text = re.sub(r"\[([^\]]+)\]\((?!\w+://|#)[^)]*\)", r"\1", text)
+    for name in re.findall(r"(?m)^\[([^\]]+)\]: (?!\w+://)", text):
+        text = re.sub(rf"(?m)^\[{re.escape(name)}\]: .*\n?", "", text).replace(f"[{name}]", name)
+    return text.rstrip() + "\n"
+
+
+setup(
+    cmdclass={"bdist_wheel": Wheel},
+    long_description=description(Path(__file__).with_name("README.md").read_text("utf-8")),
+    long_description_content_type="text/markdown",
+)

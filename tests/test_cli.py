@@ -56,6 +56,14 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"rankcast {rankcast.__version__}\n"
 
 
+def test_a_mistyped_command_gets_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["dmo"]) == cli.USAGE_MISTAKE
+    told = capsys.readouterr().err
+    assert told.endswith("(did you mean 'demo'? see rankcast --help)\n")
+    assert cli.main(["xyzzy"]) == cli.USAGE_MISTAKE
+    assert "did you mean" not in capsys.readouterr().err
+
+
 def test_help_lists_the_commands_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--help"]) == 0
     told = capsys.readouterr().out

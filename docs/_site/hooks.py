@@ -48,6 +48,8 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Adjust links to pages of the repository; replace links to its other files by their names."""
     path = page.file.src_uri
+    if path == "index.md":  # one page: neither a list of its neighbours nor of its headings
+        page.meta["hide"] = ["navigation", "toc"]
     home = next(
         (Path(name).parent for name, made in TOP.items() if made == path), Path("docs") / Path(path).parent
     )

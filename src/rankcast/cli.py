@@ -12,8 +12,10 @@ and hint have their own lines; elsewhere it is one line); 1 if a command finishe
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
@@ -21,6 +23,7 @@ from typing import NamedTuple, NoReturn
 from rankcast._version import __version__
 from rankcast.errors import RankcastError, plain
 
+_CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")
 USAGE_MISTAKE = 2
 INTERRUPTED = 130
 
@@ -42,10 +45,16 @@ COMMANDS: tuple[Command, ...] = (
     Command("migrate", "change the settings of a stopped pipeline", "rankcast.pipeline.reshard_command"),
     Command("plan", "estimate what a load needs: shards, cores, memory", "rankcast.bench.plan_command"),
     Command("serve", "serve streams over HTTP", "rankcast.service.serve_command"),
-    Command("token", "create, list and revoke tokens of the service", "rankcast.service.token_command"),
-    Command("backup", "back up the data of a service, running or not", "rankcast.service.backup_command"),
-    Command("restore", "restore the data of a service from a backup", "rankcast.service.backup_command"),
-    Command("top", "monitor a running service", "rankcast.service.top_command"),
+    Command(
+        "token", "create, list and revoke tokens of the service", "rankcast.service.operating.token_command"
+    ),
+    Command(
+        "backup", "back up the data of a service, running or not", "rankcast.service.operating.backup_command"
+    ),
+    Command(
+        "restore", "restore the data of a service from a backup", "rankcast.service.operating.backup_command"
+    ),
+    Command("top", "monitor a running service", "rankcast.service.operating.top_command"),
     Command("warm", "compile kernels ahead of their first use", "rankcast.warm"),
     Command("demo", "show pipelines, one engine or a city at work", "rankcast.demo.commands"),
     Command(
@@ -56,10 +65,15 @@ COMMANDS: tuple[Command, ...] = (
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that answers a mistake with one line instead of the whole usage."""
+    """A parser that answers a mistake with one line, with the nearest word, instead of the whole usage."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(USAGE_MISTAKE, f"{self.prog}: {plain(_one_line(message))} (see {self.prog} --help)\n")
+        chosen = _CHOICE.search(message)
+        words = re.findall("'([^']+)'", chosen[2]) if chosen else []
+        near = difflib.get_close_matches(chosen[1], words, n=1, cutoff=0.5) if chosen else []
+        hint = f"did you mean '{near[0]}'? " if near else ""
+        said = plain(_one_line(message))
+        self.exit(USAGE_MISTAKE, f"{self.prog}: {said} ({hint}see {self.prog} --help)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

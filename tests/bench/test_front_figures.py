@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rankcast.bench import front
+from rankcast.bench import front, front_pictures
 from rankcast.bench.records import DEFAULT_DIRECTORY, DIRTY, Measurement, Record, latest, read
+from rankcast.errors import InputError
 
 ROOT = Path(__file__).parents[2]
 TABLES = ((ROOT / "benchmarks" / "README.md", "## Front figures"),)
@@ -67,9 +68,42 @@ def test_a_front_figure_is_that_of_a_record(figure: list[str], committed: list[l
     assert figure in committed, [known for known in committed if known[0] == figure[0]]
 
 
-def test_the_readme_has_the_front_table_of_the_newest_records() -> None:
-    newest = [record for record in latest(read(ROOT / DEFAULT_DIRECTORY)).values() if record.size == "full"]
+@pytest.fixture(scope="module")
+def newest() -> list[Record]:
+    return [record for record in latest(read(ROOT / DEFAULT_DIRECTORY)).values() if record.size == "full"]
+
+
+def test_the_readme_has_the_front_table_of_the_newest_records(newest: list[Record]) -> None:
     table = front.markdown(newest)
-    assert table.count("\n| ") > 10
-    assert table in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert table.count("\n| ") > 14
     assert DIRTY not in table
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text.count(front_pictures.section(newest)) == 1
+
+
+@pytest.mark.parametrize("name", [front_pictures.FACTORS, front_pictures.RANGES])
+def test_a_picture_of_the_readme_is_made_of_the_newest_records(name: str, newest: list[Record]) -> None:
+    pytest.importorskip("matplotlib")
+    made = {
+        front_pictures.FACTORS: front_pictures.factors,
+        front_pictures.RANGES: front_pictures.ranges,
+    }[name](newest)
+    assert (ROOT / front_pictures.IMAGES / name).read_text(encoding="utf-8") == made
+
+
+def test_writing_puts_all_three_in_their_places_and_twice_is_once(
+    tmp_path: Path, newest: list[Record]
+) -> None:
+    pytest.importorskip("matplotlib")
+    readme = tmp_path / "README.md"
+    readme.write_text(f"# A\n\n{front_pictures.BEGIN}\nold\n{front_pictures.END}\n\n## B\n", encoding="utf-8")
+    written = front_pictures.write(readme, newest)
+    text = readme.read_text(encoding="utf-8")
+    assert text == f"# A\n\n{front_pictures.section(newest)}\n\n## B\n"
+    assert [path.name for path in written] == [front_pictures.FACTORS, front_pictures.RANGES, "README.md"]
+    before = [path.read_bytes() for path in written]
+    front_pictures.write(readme, newest)
+    assert [path.read_bytes() for path in written] == before
+    readme.write_text("# no marks\n", encoding="utf-8")
+    with pytest.raises(InputError, match="does not say where"):
+        front_pictures.write(readme, newest)

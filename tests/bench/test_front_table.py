@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
-from rankcast.bench import front
+from rankcast.bench import front, limits
 from rankcast.bench.cases import front as cases
 from rankcast.bench.cases import front_geotext, front_spark, load
 from rankcast.bench.records import Measurement, Record
@@ -36,7 +37,7 @@ def test_the_best_of_others_stands_beside_us() -> None:
     assert (row.system, row.system_factor, row.systems) == ("PostgreSQL", 4.0, 2)
     assert (row.plain, row.plain_factor) == ("all lists anew", 0.5)
     assert row.ours == "100 ms/event"
-    assert row.task == "10 best of a range, 10,000 ranges, batches of 1,000"
+    assert (row.task, row.size) == ("10 best of a range, batches of 1,000", "10,000 ranges")
 
 
 def test_the_table_says_how_many_systems_took_part() -> None:
@@ -57,11 +58,35 @@ def test_our_engine_without_spark_is_no_system() -> None:
     assert (row.plain, row.plain_factor) == ("rankcast in one process", 0.5)
 
 
+def test_a_row_where_we_lose_says_by_how_much() -> None:
+    others = (measured("DuckDB", 0.8), measured("SQLite", 3.0), measured("Numba, threshold scan", 0.5))
+    text = front.markdown([made("front.range", RANGE, measured("rankcast", 1.0), *others)])
+    assert "| DuckDB (2) | 0.800 (1.25 times slower) | threshold scan | 0.500 (2.00 times slower) |" in text
+
+
+def test_the_limit_and_the_bytes_to_touch_come_from_the_rates_of_the_machine() -> None:
+    counters = {limits.NAMED: 100.0, limits.WRITTEN: 1_000.0}
+    ours = dataclasses.replace(measured("rankcast", 1.0), counters=counters, bytes=2_500_000)
+    rates = {limits.COPY: 1e-10, limits.SCAN: 1e-9, limits.MISS: 1e-7, limits.ROWS: 1e-8}
+    machine = record(
+        case=limits.CASE,
+        parameters={},
+        size="full",
+        contenders=[measured(name, rate, work=1) for name, rate in rates.items()],
+    )
+    text = front.markdown([made("front.range", RANGE, ours, measured("DuckDB", 2.0)), machine])
+    least = 100 * 1e-7 + 1_000 * 1e-8  # 20 microseconds, of 100 ms
+    assert f"| {0.1 / least:,.0f} (39.4 kB) | 2.50 MB |" in text
+    assert text.splitlines()[0].endswith("| times the limit (must touch) | memory |")
+    assert all(line.count("|") == text.splitlines()[0].count("|") for line in text.splitlines()[:-2])
+
+
 def test_made_up_data_are_said_once() -> None:
     contenders = [measured(f"{name} (generated)", 1.0) for name in ("rankcast", "Lucene", "DuckDB")]
     parameters = {"subscriptions": 10, "window": 50_000, "events": 250, "k": 100, "data": "reviews"}
     [row] = front.rows([made("front.geotext", parameters, *contenders)])
-    assert row.task == "100 best of a window of 50,000 reviews, 10 subscriptions (generated)"
+    assert row.task == "100 best of a window of reviews (generated)"
+    assert row.size == "10 subscriptions, window of 50,000"
     assert row.system == "Lucene"
 
 
@@ -80,7 +105,7 @@ def test_every_front_case_has_words_for_its_tasks(size: str) -> None:
     for name, case in found.items():
         for parameters in case.parameters(size):
             [row] = front.rows([made(name, parameters, measured(cases.OURS, 1.0))])
-            assert "{" not in row.task
+            assert "{" not in row.task + row.size
     assert all(name.startswith(front.PLAIN) for name in (*cases.PLAIN, front_geotext.PLAIN))
     assert {cases.OURS, front_geotext.OURS, front_spark.OURS} == {front.OURS}
     assert front_spark.ALONE.startswith(front.OURS)

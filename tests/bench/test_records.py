@@ -328,3 +328,16 @@ def test_a_limit_counts_reads_and_rows() -> None:
     assert limits.seconds({}, machine) is None
     assert limits.machine_of([record(), machine]) is machine
     assert limits.machine_of([record()]) is None
+
+
+def test_lines_of_a_series_stay_together_and_none_is_named_for_what_it_lacks() -> None:
+    names = ("a", "b", "c", "d")
+    made = [
+        record(*map(measured, names), parameters={"k": k, **place})
+        for place in ({}, {"places": "real"})
+        for k in (1, 2)
+    ]
+    drawings = draw(Figure("Rate", x="k", y="rate", series=("places",)), made, "p")
+    assert len(drawings) == 2
+    assert "places=" not in drawings[0]
+    assert drawings[1].count("places=real") == len(names)

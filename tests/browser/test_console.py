@@ -266,7 +266,7 @@ def test_the_keyboard_is_enough(tab: Tab, server: Running) -> None:
 
 
 def test_a_token_is_asked_for_and_kept_for_the_tab(chromium: Any, tmp_path: Path) -> None:
-    from rankcast.service.tokens import Tokens
+    from rankcast.service.operating.tokens import Tokens
 
     (tmp_path / "data").mkdir()
     secret = Tokens(tmp_path / "data").add("web", ["read"])

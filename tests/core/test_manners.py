@@ -142,7 +142,7 @@ def screener() -> RangeTopK:
     return engine
 
 
-EXTRA = 'Otherwise leave it out, or make the engine with extra="ignore".'
+EXTRA = 'If you do not need it, leave it out, or make the engine with extra="ignore".'
 
 
 @pytest.mark.parametrize(

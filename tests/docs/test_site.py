@@ -98,7 +98,7 @@ def test_every_call_command_and_error_has_its_place() -> None:
     ],
 )
 def test_links_are_turned(path: str, link: str, turned: str) -> None:
-    page = SimpleNamespace(file=SimpleNamespace(src_uri=path))
+    page = SimpleNamespace(file=SimpleNamespace(src_uri=path), meta={})
     assert loaded("hooks").on_page_markdown(link, page) == turned
 
 

@@ -27,6 +27,9 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[2]
 CONSOLE = ROOT / "src" / "rankcast" / "service" / "console"
 VENDORED = re.compile(r"^(\S+) (\d\S*) \(([\w.-]+)\)$", re.MULTILINE)  # a heading of licences.txt
+RELATIVE = re.compile(
+    r"(?m)\]\((?!\w+://|#)([^)\s]+)\)|^\[[^\]]+\]: (?!\w+://)(\S+)"
+)  # of a file beside the README
 IN_WHEEL = ("rankcast/py.typed", "rankcast/_version.py", "rankcast/cli.py")
 IN_SOURCE = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "src/rankcast/_version.py")
 FREE = {"MIT", "ISC", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0", "0BSD", "Unlicense", "CC0-1.0"}
@@ -67,6 +70,8 @@ def wrong_metadata(text: bytes, kind: str) -> Iterator[str]:
         yield f"{kind}: the licence is {told.license_expression}, in {told.license_files}"
     if not told.description or told.description_content_type != "text/markdown":
         yield f"{kind}: there is no description of text/markdown"
+    for link in RELATIVE.finditer(told.description or ""):
+        yield f"{kind}: the description links to {link[1] or link[2]}, which an index does not have"
 
 
 def wrong_wheel(path: Path) -> Iterator[str]:

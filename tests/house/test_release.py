@@ -64,6 +64,8 @@ def test_what_is_right_is_accepted(tmp_path: Path) -> None:
         ([], "", METADATA.replace(f"Version: {release.version()}", "Version: 9"), "the version is 9"),
         ([], "", METADATA.replace("Name: rankcast", "Name: rank cast"), "invalid"),
         ([], "", METADATA.replace("# rankcast\n", ""), "no description"),
+        ([], "", METADATA + "![map](docs/map.png)\n", "links to docs/map.png"),
+        ([], "", METADATA + "[Range]: docs/papers.md#range\n", "links to docs/papers.md#range"),
     ],
 )
 def test_what_is_wrong_is_found(

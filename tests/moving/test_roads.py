@@ -391,6 +391,12 @@ def test_a_snapshot_that_does_not_fit_is_refused() -> None:
         "road.start": lambda a: a + 9,
         "road.length": lambda a: a - 2**62,
         "road.x": lambda a: a * np.nan,
+        "road.arc_out_first": lambda a: a[::-1].copy(),
+        "road.arc_in_from": lambda a: a + 100,
+        "road.arc_out_edge": lambda a: a - 100,
+        "road.tree_order": lambda a: a + 100,
+        "road.tree_level": lambda a: a + 1,
+        "road.tree_box": lambda a: a * np.nan,
         "network_zone.edge": lambda a: a + 100,
         "network_zone.members_item": lambda a: a + 100,
         "network_zone.results_away": lambda a: a - 2**62,
@@ -403,3 +409,29 @@ def test_a_snapshot_that_does_not_fit_is_refused() -> None:
             held[name] = spoil(held[name]).astype(held[name].dtype)
         with pytest.raises(SnapshotError):
             MovingTopK.restore(header, held)
+
+
+def test_a_snapshot_has_the_index_of_its_graph_and_needs_none() -> None:
+    graph = roads.made(roads.WORLDS["square"])
+    engine = MovingTopK(over=[], k=1, metric="network", graph=graph)
+    engine.upsert({"id": [1, 2], "x": [0, 4], "y": [4, 4]})
+    engine.subscribe({"id": [7], "x": [1], "y": [0]})
+    header, arrays = engine.state()
+    held = {name: array.copy() for name, array in arrays.items()}
+    again = MovingTopK.restore(header, held)
+    assert again.graph is not None
+    assert again.graph.arcs.out_to is held["road.arc_out_to"]
+    assert again.graph._tree.box is held["road.tree_box"]
+    older = {name: a for name, a in held.items() if not name.startswith(("road.arc_", "road.tree_"))}
+    former = MovingTopK.restore(header, {name: array.copy() for name, array in older.items()})
+    assert former.graph is not None
+    for each in (again, former):
+        assert each.graph is not None
+        before = each.graph.length.copy()
+        each.update_roads({"id": ["e0"], "length": [50.0]})
+        assert np.array_equal(each.graph.length, before)
+        each.graph.update({"id": ["e1"], "length": [60.0]})
+        each.update_roads()
+    assert again.results().equals(former.results())
+    roads_held = [name for name in arrays if name.startswith("road.")]
+    assert all(np.array_equal(held[name], arrays[name]) for name in roads_held)

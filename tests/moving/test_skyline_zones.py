@@ -155,8 +155,85 @@ def _universe(engine: MovingSkyline) -> list[float]:
     return [float(each) for each in zones_of(engine).universe.box]
 
 
+def test_an_object_that_but_bounds_a_zone_goes_without_a_search() -> None:
+    engine, plain = pair(over=["a", "b"], tuning={"universe": (0, 0, 6, 6)})
+    places = np.random.default_rng(2).random((60, 2)) * 6
+    for each in (engine, plain):
+        each.upsert(crowd(400, 4, metric="euclidean", ties=False))
+        each.subscribe({"id": np.arange(60), "x": places[:, 0], "y": places[:, 1]})
+    kept, results = zones_of(engine).zones.kept, engine.results()["item"].to_pylist()
+    members = {int(o) for row in range(60) for o in zones_of(engine).members(row)}
+    ids = engine._objects.take(np.array(sorted(members), np.int32)).to_pylist()
+    bounding = sorted(set(ids) - set(results))
+    assert len(bounding) > 20
+    before, radius = engine.stats()["recomputed"], kept.radius[:60].copy()
+    gone, moved = bounding[:10], bounding[10]
+    assert engine.remove(gone).equals(plain.remove(gone))
+    away = {"id": [moved], "x": [5.9], "y": [0.1], "a": [99.0], "b": [99.0]}
+    assert engine.upsert(away).equals(plain.upsert(away))
+    assert engine.stats()["recomputed"] == before
+    zones_of(engine).zones.check(engine._slots.live())
+    step = {"id": np.arange(60), "x": places[:, 0] + 0.05, "y": places[:, 1]}
+    header, arrays = engine.state()
+    again = MovingSkyline.restore(header, {name: array.copy() for name, array in arrays.items()})
+    told = plain.publish(step)
+    for each in (engine, again):
+        assert each.publish(step).equals(told)
+        assert each.results().equals(plain.results())
+    engine.zones()
+    assert not zones_of(engine).zones.loose.any()
+    assert (zones_of(engine).zones.kept.radius[:60] > radius).any()
+    _same_zones(engine, MovingSkyline(over=["a", "b"], tuning={"universe": _universe(engine)}))
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 10**6), st.booleans())
+def test_no_zone_is_kept_where_queries_leave_each_at_once(seed: int, ties: bool) -> None:
+    rng = np.random.default_rng(seed)
+    zone, scan = pair(over=["a", "b"])
+    for engine in (zone, scan):
+        engine.upsert(crowd(150, seed, metric="euclidean", ties=ties))
+        places = np.random.default_rng(seed).random((12, 2)) * 6
+        engine.subscribe({"id": np.arange(12), "x": places[:, 0], "y": places[:, 1]})
+    others = crowd(9, seed + 1, metric="euclidean", ties=ties)
+    for step in range(8):
+        places = rng.random((12, 2)) * 6
+        moved = {"id": np.arange(12), "x": places[:, 0], "y": places[:, 1]}
+        one = {name: column[step : step + 1] for name, column in others.items()}
+        goes = [int(20 + step)]
+        assert zone.publish(moved).equals(scan.publish(moved))
+        assert zone.upsert(one).equals(scan.upsert(one))
+        assert zone.remove(goes).equals(scan.remove(goes))
+        assert zone.results().equals(scan.results())
+    kept, live = zones_of(zone).zones.kept, zone._slots.live()
+    bare = (kept.corners[live] == 0) & kept.loose[live]
+    assert bare.sum() > 6
+    again = MovingSkyline.restore(*zone.state())
+    assert again.publish(moved).num_rows == 0
+    zones_of(zone).zones.check(live)
+    _same_zones(zone, MovingSkyline(over=["a", "b"], tuning={"universe": _universe(zone)}))
+    assert not zones_of(zone).zones.kept.loose[live].any()
+
+
+def test_zones_come_back_where_queries_slow_down() -> None:
+    engine = MovingSkyline(over=["a", "b"])
+    engine.upsert(crowd(150, 3, metric="euclidean", ties=False))
+    rng = np.random.default_rng(1)
+    engine.subscribe({"id": [1], "x": [3.0], "y": [3.0]})
+    for place in rng.random((6, 2)) * 6:
+        engine.publish({"id": [1], "x": place[:1], "y": place[1:]})
+    before = engine.stats()["recomputed"]
+    for step in range(200):
+        engine.publish({"id": [1], "x": [3.0 + 1e-5 * step], "y": [3.0]})
+    assert 20 < engine.stats()["recomputed"] - before < 45
+
+
 def _same_zones(engine: MovingSkyline, fresh: MovingSkyline) -> None:
-    """Zones that outlived changes are as large as those found now, from where they were found."""
+    """Zones that outlived changes are as large as those found now, from where they were found.
+
+    Those that have lost what bounded them are, once somebody sees them.
+    """
+    engine.zones()
     objects, kept, live = engine._all_objects(), zones_of(engine).zones.kept, engine._slots.live()
     columns = {name: objects.attributes[:, place] for place, name in enumerate(engine._over)}
     fresh.upsert({"id": objects.row, "x": objects.x, "y": objects.y, **columns})

@@ -264,7 +264,7 @@ def test_a_function_of_ones_own_gets_zones_nearly_as_large_as_can_be() -> None:
 
     largest = radii(scoring.weighted_sum([1, 2, 5]), "closed")
     trimmed, bounded = radii(plain, "trim"), radii(plain, "lemma")
-    assert (trimmed <= largest).all()
+    assert (trimmed <= largest * (1 + 1e-8)).all()  # the closed form gives way by a billionth
     assert (0.98 * bounded <= trimmed).all()
     assert trimmed.mean() > 0.9 * largest.mean() > bounded.mean()
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rankcast import MovingSkyline, MovingTopK, geo
-from rankcast.service import pages
+from rankcast.service.requests import pages
 from rankcast.zone import Follower, is_inside
 
 TRACKS = Path(__file__).parents[2].parent / "shared" / "data" / "geolife_beijing_trajectories.parquet"

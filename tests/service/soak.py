@@ -4,8 +4,8 @@ One process with plain sockets is the load, so that clients cost little beside t
 tells memory, latencies and what else the machine did. At the end memory and latency of the last quarter are
 compared with those behind the warm-up, by medians of minutes. Latency is that of the median write. Where
 others took most of the machine, or notably more of it in the end than in the beginning, it says nothing, and
-the processor time that the service takes for a write is judged alone. What came of it is added to
-`benchmarks/soak.jsonl`.
+the processor time that the service takes for a write is judged alone. Under `taskset` only those processors
+count. What came of it is added to `benchmarks/soak.jsonl`.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def judged(minutes: list[Minute], most: float, pace: float, seconds: float, wron
         middle(last, name) / max(1e-9, middle(first, name)) for name in ("memory", "p50", "cost")
     )
     louder = middle(last, "others") - middle(first, "others") > NOISE
-    loud = louder or middle(minutes, "others") > (os.cpu_count() or 1) / 2
+    ours = len(os.sched_getaffinity(0))
+    loud = louder or middle(minutes, "others") > ours / 2
     kept = statistics.median(each.rate for each in minutes) / pace
     limits = {
         "memory": grown <= MEMORY,
@@ -101,8 +102,9 @@ def judged(minutes: list[Minute], most: float, pace: float, seconds: float, wron
     failed = [name for name, holds in limits.items() if not holds]
     record = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": f"{platform.machine()}, {os.cpu_count()} processors",
+        "machine": f"{platform.machine()}, {ours} of {os.cpu_count()} processors",
         "python": platform.python_version(),
+        "files": tempfile.gettempdir(),
         "seconds": seconds,
         "writes_a_second_at_most": round(most, 1),
         "writes_a_second": round(pace, 1),
@@ -199,9 +201,11 @@ def processor(process: Process) -> float:
 
 
 def processors() -> float:
-    """Seconds of processor that all but this process have taken."""
-    fields = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-    busy = (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+    """Seconds that all but this process have taken of the processors that it may run on."""
+    ours = {f"cpu{each}" for each in os.sched_getaffinity(0)}
+    rows = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
+    fields = [[int(each) for each in row[1:9]] for row in rows if row[0] in ours]
+    busy = sum(sum(row) - row[3] - row[4] for row in fields) / os.sysconf("SC_CLK_TCK")
     return busy - time.process_time()
 
 

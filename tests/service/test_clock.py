@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from rankcast.core.spec import Clock
-from rankcast.service import writing
-from rankcast.service.clock import SECOND, StreamClock
 from rankcast.service.settings import read
-from rankcast.service.stream import Stream
+from rankcast.service.streams import writing
+from rankcast.service.streams.clock import SECOND, StreamClock
+from rankcast.service.streams.stream import Stream
 from rankcast.state.batches import from_bytes
 
 EARLY = datetime(2019, 5, 1, 12, 0, tzinfo=UTC)  # long before anybody's now
@@ -36,7 +36,7 @@ class FakeTime:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
     fake = FakeTime()
-    monkeypatch.setattr("rankcast.service.stream.time", fake)
+    monkeypatch.setattr("rankcast.service.streams.stream.time", fake)
     return fake
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from rankcast.service import pages
+from rankcast.service.requests import pages
 
 from .conftest import Running, make_stocks
 from .test_telling import publish

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from rankcast import Client, RangeTopK, ServiceError
-from rankcast.service.external import Batch as Pushed
-from rankcast.service.external import External, Lists, checked, table_of
-from rankcast.service.records import Records
+from rankcast.service.streams.external import Batch as Pushed
+from rankcast.service.streams.external import External, Lists, checked, table_of
+from rankcast.service.streams.records import Records
 from rankcast.state import Shard
 from rankcast.tables import deltas
 from tests.service.conftest import Opened, Running

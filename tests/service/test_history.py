@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from rankcast import cli
 from rankcast.errors import InputError
 from rankcast.service.app import Service
-from rankcast.service.backup import backup, restore
+from rankcast.service.operating.backup import backup, restore
 from rankcast.service.settings import read
 
 from .conftest import Opened, make_stocks

@@ -18,10 +18,10 @@ from websockets.exceptions import InvalidStatus
 
 from rankcast import cli
 from rankcast.errors import SettingError
-from rankcast.service import arrow_streams
+from rankcast.service.operating.tokens import FILE, Tokens
 from rankcast.service.problems import Problem
+from rankcast.service.requests import arrow_streams
 from rankcast.service.settings import Settings, read
-from rankcast.service.tokens import FILE, Tokens
 
 from .conftest import Opened, Running, make_stocks
 
@@ -293,7 +293,7 @@ def test_rates_are_kept(opened: Opened) -> None:
 def test_nothing_of_the_inside_is_told(
     stocks: TestClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from rankcast.service import writing
+    from rankcast.service.streams import writing
 
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("a secret")

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from rankcast.service import engines, writing
-from rankcast.service.hub import Receiver, delta
 from rankcast.service.problems import Problem
 from rankcast.service.settings import read
-from rankcast.service.stream import Stream
+from rankcast.service.streams import engines, writing
+from rankcast.service.streams.stream import Stream
+from rankcast.service.telling.hub import Receiver, delta
 from rankcast.state.log import Entry, Log
 
 

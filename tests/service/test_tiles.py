@@ -19,7 +19,7 @@ from rankcast.client import resuming
 from rankcast.client.answers import Message
 from rankcast.gateway import digest_of
 from rankcast.range_topk.dissemination.tiler import RangeTiler
-from rankcast.service import tiles
+from rankcast.service.telling import tiles
 
 from .conftest import Listener, Running, make_stocks
 from .processes import Process

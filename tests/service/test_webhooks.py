@@ -23,7 +23,7 @@ from starlette.testclient import TestClient
 from rankcast import AsyncClient, Client
 from rankcast.client.answers import Webhook
 from rankcast.errors import InputError
-from rankcast.service.backup import backup
+from rankcast.service.operating.backup import backup
 from rankcast.service.webhooks import delivery, store
 from rankcast.service.webhooks.outbound import Outbound, check_url, is_public
 

@@ -12,18 +12,18 @@ SETTING, SECRET = "spark.rankcast.password", 'hush:\\ #=!\u00e9\U0001f600\tdon\'
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker of long runs."""
-    config.addinivalue_line(
-        "markers", "faults: kills, many times over, and what else is long; runs only in `make test-faults`"
-    )
+    """Declare the markers of long runs."""
+    config.addinivalue_line("markers", "faults: kills, many times over; run only in `make test-faults`")
+    config.addinivalue_line("markers", "spark: long on real Spark; run only in `make test-spark`")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave long runs out, unless they are asked for."""
-    if "faults" not in config.getoption("markexpr"):
-        long = [item for item in items if item.get_closest_marker("faults")]
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in long]
+    for mark in ("faults", "spark"):
+        if mark not in config.getoption("markexpr"):
+            long = [item for item in items if item.get_closest_marker(mark)]
+            config.hook.pytest_deselected(items=long)
+            items[:] = [item for item in items if item not in long]
 
 
 @pytest.fixture(scope="session")

@@ -38,7 +38,7 @@ def results(story: Story) -> list[tuple[Any, ...]]:
     )
 
 
-@pytest.mark.parametrize("name", ["moving_topk", pytest.param("range_topk", marks=pytest.mark.faults)])
+@pytest.mark.parametrize("name", ["moving_topk", pytest.param("range_topk", marks=pytest.mark.spark)])
 def test_a_whole_history_gives_the_results_at_its_end(name: str, spark: Any) -> None:
     story = getattr(stories, name)(21, table=name == "range_topk")
     frame = snapshot(story.make(), **static(spark, story, story.batches), shards=3)

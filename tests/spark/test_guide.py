@@ -8,10 +8,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 GUIDE = Path(__file__).parent.parent.parent / "docs" / "guides" / "spark.md"
 BLOCK = re.compile(r"^```py\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.spark
 def test_the_guide(spark: Any, tmp_path: Path) -> None:
     blocks = BLOCK.findall(GUIDE.read_text())
     assert len(blocks) >= 4

@@ -59,7 +59,7 @@ def wipe(scratch: Path) -> None:
 @pytest.mark.parametrize(
     ("kills", "lost"),
     [
-        (2, True),
+        pytest.param(2, True, marks=pytest.mark.spark),
         pytest.param(2 * KILLS, False, marks=pytest.mark.faults),
         pytest.param(2 * KILLS, True, marks=pytest.mark.faults),
     ],

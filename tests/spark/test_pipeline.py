@@ -24,12 +24,17 @@ from tests.spark import hosts, stories
 from tests.spark.piped import ENGINES, PATIENCE, Command, Piped
 from tests.spark.stories import told_of
 
+SHORT = ("matching", "range_topk")
+
 
 def as_told(frame: Any) -> list[tuple[Any, ...]]:
     return sorted((told_of(row) for row in frame.toArrow().to_pylist()), key=str)
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize(
+    "name",
+    [name if name in SHORT else pytest.param(name, marks=pytest.mark.spark) for name in ENGINES],
+)
 def test_files_to_files(name: str, spark: Any, tmp_path: Path) -> None:
     """Deltas are those of one process; a replay of the files gives the results at their end."""
     given = {"table": True} if name in ("geotext", "moving_skyline") else {}
@@ -363,7 +368,7 @@ interval = "500 ms"
 """
 
 
-@pytest.mark.faults
+@pytest.mark.spark
 def test_a_rate_is_a_source(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "boxes.csv").write_text("1,0,1,1\n2,1,2,2\n")
     (tmp_path / "pipeline.toml").write_text(RATE)
@@ -375,7 +380,7 @@ def test_a_rate_is_a_source(spark: Any, tmp_path: Path) -> None:
     assert found == {(0, 1), (1, 2), (2, 2)}
 
 
-@pytest.mark.faults
+@pytest.mark.spark
 def test_a_socket_is_a_source(spark: Any, tmp_path: Path) -> None:
     """Lines of JSON become rows, in the order in which they come."""
     (tmp_path / "boxes.csv").write_text("1,0,1,1\n2,1,2,2\n")

@@ -22,10 +22,13 @@ NAMES = (
     "guides/refused-checkpoint",
     "tutorial/on-spark",
 )
+FIRST = "tutorial/on-spark"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [FIRST, *(pytest.param(name, marks=pytest.mark.spark) for name in NAMES if name != FIRST)]
+)
 def test_a_guide(
     name: str,
     spark: Any,

@@ -11,6 +11,7 @@ import pytest
 from pyarrow import fs
 
 from rankcast import RangeTopK
+from rankcast.core import snapshot
 from rankcast.errors import InputError, JournalError, ShardError, SnapshotError
 from rankcast.state import batches, checkpoint
 from rankcast.state import shard_cache as live
@@ -195,3 +196,24 @@ def test_a_stream_on_an_object_store(tmp_path: Path, monkeypatch: pytest.MonkeyP
         settle()
     assert cluster.told() == story.expected()[0]
     assert any(key.startswith(f"bucket/state/queries/{cluster.query}/") for key in store.files)
+
+
+def test_shards_have_one_file_of_what_never_changes(depot: Depot, tmp_path: Path) -> None:
+    arrays = {"road.x": np.arange(5.0), "road.length": np.arange(4)}
+    depot.write("first/0", checkpoint.KIND, {}, arrays)
+    given: dict[str, Any] = {"constant": ("road.x",), "shared": tmp_path / "shared"}
+    files = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        found = depot.fetch("first/0", tmp_path / name, **given)
+        files.append({key: tmp_path / name / entry.file for key, entry in found.arrays.items()})
+    one, two = files
+    assert one["road.x"].samefile(two["road.x"])
+    assert not one["road.length"].samefile(two["road.length"])
+    assert len(list((tmp_path / "shared").iterdir())) == 1
+    mapped = snapshot.mapped(tmp_path / "one", found, "in-place", given["constant"])
+    for array in mapped.values():
+        array[0] = 7
+    again = snapshot.mapped(tmp_path / "two", found, "read-only")
+    assert np.array_equal(again["road.x"], arrays["road.x"])
+    assert snapshot.mapped(tmp_path / "one", found, "read-only")["road.length"][0] == 7

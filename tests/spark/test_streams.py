@@ -20,12 +20,15 @@ from tests.spark.test_pretended import STORIES
 
 RESTARTED = [
     "range_topk",
-    "matching",
-    "moving_topk",
-    pytest.param("geotext", marks=pytest.mark.faults),
-    pytest.param("moving_skyline", marks=pytest.mark.faults),
+    *(
+        pytest.param(name, marks=pytest.mark.spark)
+        for name in ("matching", "moving_topk", "geotext", "moving_skyline")
+    ),
 ]
-TABLES = ["geotext", "moving_skyline", pytest.param("range_topk", marks=pytest.mark.faults)]
+TABLES = [
+    "geotext",
+    *(pytest.param(name, marks=pytest.mark.spark) for name in ("moving_skyline", "range_topk")),
+]
 
 
 @pytest.mark.parametrize("name", RESTARTED)

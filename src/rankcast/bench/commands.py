@@ -57,6 +57,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     word = words.add_parser("front", help="print the front table, from the records of front.*")
     word.add_argument("--records", type=Path, default=DEFAULT_DIRECTORY, metavar="DIR")
+    word.add_argument(
+        "--readme", type=Path, metavar="FILE", help="put the table and two pictures of it into FILE instead"
+    )
     word.set_defaults(run=print_front)
 
     word = words.add_parser("compare", help="show what became slower between two sets of records")
@@ -122,13 +125,17 @@ def write_report(arguments: argparse.Namespace) -> int:
 
 
 def print_front(arguments: argparse.Namespace) -> int:
-    """Print the front table of the newest records of size full."""
+    """Print the front table of the newest records of size full, or put it into a README."""
     from rankcast.bench import front  # noqa: PLC0415 (only here)
 
     newest = [record for record in latest(read(arguments.records)).values() if record.size == "full"]
     table = front.markdown(newest)
     if not table:
         raise InputError("there is no record of a front case", hint="Run: make bench-front")
+    if arguments.readme is not None:
+        from rankcast.bench import front_pictures  # noqa: PLC0415 (needs the extra plot)
+
+        table = "\n".join(map(str, front_pictures.write(arguments.readme, newest)))
     sys.stdout.write(table + "\n")
     return 0
 

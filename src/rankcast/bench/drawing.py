@@ -2,7 +2,7 @@
 
 Text and axes take the colour of the page (`currentColor`), lines a palette that reads on light and dark and
 to most colour-blind eyes. Ids inside each drawing get a prefix, so that many drawings share one page. A
-drawing has six lines at most; what has more becomes several.
+drawing has six lines at most; what has more becomes several, and lines of one series stay together.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from rankcast.bench.records import Record
@@ -54,8 +54,15 @@ def draw(figure: Figure, records: Sequence[Record], prefix: str) -> list[str]:
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    lines = sorted(_lines(figure, records))
-    parts = [lines[start : start + MOST_LINES] for start in range(0, len(lines), MOST_LINES)]
+    parts: list[list[Line]] = []
+    for _, group in sorted(_lines(figure, records).items()):
+        lines = sorted(group)
+        for start in range(0, len(lines), MOST_LINES):
+            part = lines[start : start + MOST_LINES]
+            if parts and len(parts[-1]) + len(part) <= MOST_LINES:
+                parts[-1] += part
+            else:
+                parts.append(part)
     return [_drawing(figure, part, f"{prefix}-{number}") for number, part in enumerate(parts)]
 
 
@@ -98,26 +105,29 @@ def _name(axes: Any, ends: Sequence[tuple[str, tuple[float, float]]]) -> None:
         axes.text(1.02, middle, texts[place], transform=axes.transAxes, color=colour, fontsize=9, va="center")
 
 
-def _lines(figure: Figure, records: Sequence[Record]) -> Iterator[Line]:
-    """Yield label, our points and the paper's points of every line that has at least one point of ours."""
-    found: dict[str, tuple[Points, Points]] = {}
+def _lines(figure: Figure, records: Sequence[Record]) -> dict[str, list[Line]]:
+    """Label, our points and the paper's of every line that has a point of ours, by the values of `series`."""
+    found: dict[tuple[str, str], tuple[Points, Points]] = {}
     for record in records:
-        x = record.parameters.get(figure.x)
+        x, given = record.parameters.get(figure.x), record.parameters
         if not isinstance(x, int | float):
             continue
+        group = " ".join(f"{each}={given[each]}" for each in figure.series if each in given)
         for measured in record.contenders:
             if figure.contenders and measured.name not in figure.contenders:
                 continue
-            label = " ".join(
-                [measured.name, *(f"{each}={record.parameters.get(each)}" for each in figure.series)]
-            )
-            ours, paper = found.setdefault(plain(label), ([], []))
+            label = plain(f"{measured.name} {group}".rstrip())
+            ours, paper = found.setdefault((group, label), ([], []))
             y = measured.quantity(figure.y)
             if y is not None:
                 ours.append((x, y))
             if figure.y in measured.paper:
                 paper.append((x, measured.paper[figure.y]))
-    return ((label, points) for label, points in found.items() if points[0])
+    groups: dict[str, list[Line]] = {}
+    for (group, label), points in found.items():
+        if points[0]:
+            groups.setdefault(group, []).append((label, points))
+    return groups
 
 
 def _dress(axes: Any, figure: Figure) -> None:
@@ -126,15 +136,24 @@ def _dress(axes: Any, figure: Figure) -> None:
     axes.set_ylabel(figure.y.replace("_", " "))
     if figure.log_x:
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter("{x:,g}")
+        axes.xaxis.set_major_formatter(tick)
     if figure.log_y:
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter("{x:,g}")
+        axes.yaxis.set_major_formatter(tick)
     else:
         axes.set_ylim(bottom=0)
     axes.minorticks_off()
     axes.grid(visible=True, linewidth=0.5, alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def tick(value: float, _: int = 0) -> str:
+    """A number beside an axis, with its digits as long as they are few.
+
+    >>> tick(1e6), tick(0.25), tick(1e-7)
+    ('1,000,000', '0.25', '1e-07')
+    """
+    return f"{value:,.9g}"
 
 
 def load_matplotlib() -> Any:

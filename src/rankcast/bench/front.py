@@ -16,18 +16,40 @@ from rankcast.bench.records import DIRTY, Measurement, Record
 
 OURS, PLAIN = "rankcast", "Numba, "
 GENERATED = " (generated)"  # behind a contender's name: data are made up, since the real ones are not here
-HEADINGS = ("task", "rankcast", "best system (of)", "times faster", "best plain program", "times faster")
-FURTHER = ("times the limit", "memory")  # where a record of the machine's own rates is at hand
+HEADINGS = (
+    "task",
+    "size",
+    "rankcast",
+    "best peer (of)",
+    "times faster",
+    "best plain program",
+    "times faster",
+)
+FURTHER = ("times the limit (must touch)", "memory")  # where a record of the machine's own rates is at hand
+NUMBERS = ("times faster", "times the limit (must touch)", "memory")
 _SCALES = ((1.0, "s"), (1e3, "ms"), (1e6, "µs"), (1e9, "ns"))
-_TASKS = {
-    "front.range": "10 best of a range, {subscriptions:,} ranges, batches of {batch:,}",
-    "front.matching": "20 best of {subscriptions:,} subscriptions, {shape}",
-    "front.geotext": "{k} best of a window of {window:,} {messages}, {subscriptions:,} subscriptions",
-    "front.covering": "is it covered? {first:,} {boxes} boxes, {attributes} attributes",
-    "front.nearest": "10 nearest of {objects:,} for cars, {side:,.0f} km, every {step} s",
-    "front.skyline": "skyline of {objects:,} for cars, {distribution}, every second",
-    "front.spark-matching": "Spark, 2 cores: best of {subscriptions:,} subscriptions, batches of {rows:,}",
-    "front.spark-range": "Spark, 2 cores: 10 best of a range, {subscriptions:,} ranges, batches of {rows:,}",
+_SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+_TASKS = {  # a task and its size
+    "front.range": ("10 best of a range, batches of {batch:,}", "{subscriptions:,} ranges"),
+    "front.matching": ("20 best subscriptions, {shape}", "{subscriptions:,}"),
+    "front.geotext": (
+        "{k} best of a window of {messages}",
+        "{subscriptions:,} subscriptions, window of {window:,}",
+    ),
+    "front.covering": ("is it covered? {boxes} boxes, {attributes} attributes", "{first:,} boxes"),
+    "front.nearest": (
+        "10 nearest for cars, {side:,.0f} km, every {step} s",
+        "{objects:,} objects, {cars:,} cars",
+    ),
+    "front.skyline": ("skyline for cars, {distribution}, every second", "{objects:,} objects, {cars:,} cars"),
+    "front.spark-matching": (
+        "Spark, 2 cores: best subscription, batches of {rows:,}",
+        "{subscriptions:,} subscriptions",
+    ),
+    "front.spark-range": (
+        "Spark, 2 cores: 10 best of a range, batches of {rows:,}",
+        "{subscriptions:,} ranges",
+    ),
 }
 _SHAPES = {
     "A": "intervals A (some match)",
@@ -47,6 +69,7 @@ class Row(NamedTuple):
     """One task; a factor is the other's time a unit of work over ours; `systems` took part."""
 
     task: str
+    size: str
     ours: str
     system: str
     system_factor: float | None
@@ -55,6 +78,8 @@ class Row(NamedTuple):
     systems: int
     memory: int | None
     limit: float | None  # our time over the least that the machine allows
+    touched: float | None  # bytes that a unit of work must read or write
+    seconds: float  # ours a unit of work
 
 
 def rows(records: Iterable[Record]) -> list[Row]:
@@ -80,11 +105,11 @@ def _row(record: Record, machine: Record | None) -> Row:
     best, best_factor = _best(ours, systems)
     short, short_factor = _best(ours, plain)
     least = None if machine is None else limits.seconds(ours.counters, machine)
+    task, size = (words.format(**given) for words in _TASKS[record.case])
     return Row(
-        _TASKS[record.case].format(**given) + GENERATED * made_up,
-        f"{_duration(_unit(ours))}/{record.unit}", best, best_factor,
+        task + GENERATED * made_up, size, f"{_duration(_unit(ours))}/{record.unit}", best, best_factor,
         short.removeprefix(PLAIN), short_factor, len(systems), ours.bytes,
-        _unit(ours) / least if least else None,
+        _unit(ours) / least if least else None, limits.touched(ours.counters), _unit(ours),
     )  # fmt: skip
 
 
@@ -116,17 +141,34 @@ def headings(found: Sequence[Row]) -> tuple[str, ...]:
 
 def cells(row: Row) -> tuple[str, ...]:
     """A row as it is shown, under `HEADINGS` and `FURTHER`."""
-    system, plain = (
-        "" if each is None else significant(each) for each in (row.system_factor, row.plain_factor)
-    )
     told = f"{row.system} ({row.systems})" if row.systems else "none that ends"
     limit = "" if row.limit is None else significant(row.limit)
-    memory = "" if row.memory is None else f"{significant(row.memory / 1e6)} MB"
-    return row.task, row.ours, told, system, row.plain, plain, limit, memory
+    if limit and row.touched is not None:
+        limit += f" ({_bytes(row.touched)})"
+    memory = "" if row.memory is None else _bytes(row.memory)
+    factors = factor(row.system_factor), factor(row.plain_factor)
+    return row.task, row.size, row.ours, told, factors[0], row.plain, factors[1], limit, memory
+
+
+def factor(value: float | None) -> str:
+    """How many times faster we are; below 1 also how many times slower.
+
+    >>> factor(12.34), factor(0.5), factor(None)
+    ('12.3', '0.500 (2.00 times slower)', '')
+    """
+    if value is None:
+        return ""
+    slower = "" if value > 1 else significant(1 / value)
+    return significant(value) + (f" ({slower} times slower)" if slower not in ("", "1.00") else "")
+
+
+def _bytes(value: float) -> str:
+    scale, unit = next((each for each in _SIZES if value >= each[0]), _SIZES[-1])
+    return f"{significant(value / scale)} {unit}"
 
 
 def markdown(records: Sequence[Record]) -> str:
-    """The table, and whence it is; empty without records."""
+    """The table, a line a row, and whence it is; empty without records."""
     found = rows(records)
     if not found:
         return ""

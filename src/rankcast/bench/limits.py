@@ -18,6 +18,7 @@ from rankcast.core.engine import Engine
 CASE = "limits.machine"
 COPY, SCAN, MISS, ROWS = "copied bytes", "scanned intervals", "reads that miss", "written rows"
 UNITS = {COPY: 1, SCAN: 16, MISS: 8, ROWS: 33}  # bytes of one
+LINE = 64  # bytes that one read brings
 NAMED, WRITTEN = "answer_records", "answer_rows"  # counters, a unit of work
 
 
@@ -42,6 +43,13 @@ def seconds(counters: Mapping[str, float], machine: Record) -> float | None:
         return None
     rates = {each.name: each.median / each.work for each in machine.contenders}
     return counters[NAMED] * rates[MISS] + counters[WRITTEN] * rates[ROWS]
+
+
+def touched(counters: Mapping[str, float]) -> float | None:
+    """The bytes that a unit of work must read or write: a cache line for each list named, and its rows."""
+    if NAMED not in counters or WRITTEN not in counters:
+        return None
+    return counters[NAMED] * LINE + counters[WRITTEN] * UNITS[ROWS]
 
 
 def machine_of(records: Iterable[Record]) -> Record | None:

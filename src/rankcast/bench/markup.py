@@ -107,6 +107,7 @@ th { text-align: left; font-weight: 600; font-size: .78rem; color: var(--soft); 
 th, td { padding: .36rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th.number, td.number { text-align: right; }
 td.given { vertical-align: top; } td.words { white-space: normal; min-width: 18rem; }
+.folded th, .folded td { white-space: normal; } .folded td:first-child { min-width: 12rem; }
 tr.first td { border-top: 1px solid var(--line); }
 td small { color: var(--soft); font-size: .85em; margin-left: .35em; }
 td.paper { color: var(--soft); }

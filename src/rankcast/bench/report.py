@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from rankcast.bench import front, growth
+from rankcast.bench import front, growth, limits
 from rankcast.bench.drawing import draw
 from rankcast.bench.markup import STYLE, Markup, document, duration, element, join, number, scroll, size
 from rankcast.bench.records import Measurement, Record
@@ -79,23 +79,24 @@ def _title(family: str) -> str:
 def _front(records: Sequence[Record]) -> Markup:
     """The front table, of size full where there is one."""
     chosen = _largest([record for record in records if record.case.startswith("front.")])
-    rows = front.rows(chosen)
+    rows = front.rows([*chosen, *(record for record in records if record.case == limits.CASE)])
     if not rows:
         return Markup("")
     names = front.headings(rows)
-    heads = [element("th", name, class_="number" if "times" in name else None) for name in names]
+    heads = [element("th", name, class_="number" if name in front.NUMBERS else None) for name in names]
     body = [
         element(
             "tr",
             *(
-                element("td", cell, class_="number" if "times" in name else None)
+                element("td", cell, class_="number" if name in front.NUMBERS else None)
                 for name, cell in zip(names, front.cells(row), strict=False)
             ),
         )
         for row in rows
     ]
     note = element("p", front.source(chosen), class_="soft")
-    return element("section", element("h2", "Front table"), scroll(heads, body), note, id="front")
+    table = element("div", scroll(heads, body), class_="folded")
+    return element("section", element("h2", "Front table"), table, note, id="front")
 
 
 def _growth(records: Sequence[Record]) -> Markup:
@@ -160,7 +161,7 @@ def _papers(names: Mapping[str, Sequence[Record]], cases: Mapping[str, Case]) ->
                 "tr",
                 element("td", chosen[-1].reproduces),
                 element("td", element("a", name, href=f"#{name}")),
-                element("td", told or "its text gives no value"),
+                element("td", told or "its text gives no value", class_="words"),
             )
         )
     if not rows:

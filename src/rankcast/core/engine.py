@@ -54,7 +54,8 @@ ID = Column("id", Kind.ID)
 IDS = Reading(Form([ID]), "ids")  # of calls that take ids alone
 
 
-EXTRA = 'Otherwise leave it out, or make the engine with extra="ignore".'  # of a column that is not known
+# The end of a hint about a column that is not known.
+EXTRA = 'If you do not need it, leave it out, or make the engine with extra="ignore".'
 
 
 class Part(Protocol):
@@ -94,6 +95,7 @@ class Engine(ABC):
     variants: ClassVar[tuple[dict[str, Any], ...]] = ({},)  # every method or index, the default first
     added_parts: ClassVar[frozenset[str]] = frozenset()  # that states of former versions have not: empty then
     added_counters: ClassVar[frozenset[str]] = frozenset()  # likewise: they begin at 0
+    constant: ClassVar[tuple[str, ...]] = ()  # how names of arrays begin whose elements never change
     scores_move: ClassVar[bool] = False  # whether scores change without a delta
 
     def __init__(

@@ -402,10 +402,16 @@ def peek(path: str | os.PathLike[str]) -> Manifest:
     return parse(text)
 
 
-def mapped(root: Path, found: Manifest, mode: Mode) -> Arrays:
-    """The arrays under `root` that a checked header names; raises before mapping one if lengths differ."""
+def mapped(root: Path, found: Manifest, mode: Mode, constant: tuple[str, ...] = ()) -> Arrays:
+    """The arrays under `root` that a checked header names; raises before mapping one if lengths differ.
+
+    Those whose names begin as `constant` says may be one file for many: no change ever reaches them.
+    """
     folder = os.fspath(root)
-    return {name: _map(f"{folder}/{entry.file}", entry, mode) for name, entry in found.arrays.items()}
+    return {
+        name: _map(f"{folder}/{entry.file}", entry, "copy-on-write" if name.startswith(constant) else mode)
+        for name, entry in found.arrays.items()
+    }
 
 
 def _names(root: Path) -> list[str]:

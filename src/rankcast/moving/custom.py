@@ -4,8 +4,9 @@ Zones are found by `CustomZoneSearch`: all queries of a call descend the R-tree 
 given many objects of many queries at once, and blocks of the R-tree as objects with the attributes of their
 best corner: the score is monotonic, so nothing inside scores less. With the best k objects and m more,
 bounds give a circle in which fewer than m of the m may come before one of the k. Only objects that may do so
-within twice its radius are candidates (Lemma 11). The m-th smallest circle of all, or that radius if it is
-smaller, is the zone.
+within a multiple of its radius are candidates (Lemma 11): the largest of a few multiples for which there are
+not too many. The zone is the largest circle, up to that radius, in which all candidates but m - 1 stay
+behind; rings tell which do (`rankcast.moving.custom_bounds`).
 
 An object that changes descends the R-tree of zones with the same bounds: it concerns only those zones in
 which its lowest score is not above their reach.
@@ -20,54 +21,81 @@ import numpy as np
 
 from rankcast.core.engine import no_nan
 from rankcast.moving import scoring
-from rankcast.moving.custom_bounds import CircleSettings, CustomScore, ScoredObjects
+from rankcast.moving.custom_bounds import CustomScore, ScoredObjects
 from rankcast.moving.index import KeepTest, descend
 from rankcast.moving.kernels import scores, zone_follow
+from rankcast.moving.kernels.rings import distances_between
 from rankcast.moving.kernels.rtree_search import NO_Z, Corner, Queries
 from rankcast.moving.kernels.scores import STATIC, ScoreForm
 from rankcast.moving.kernels.zone_follow import OUTSIDE, SAME, Flags
 from rankcast.moving.kernels.zone_search import FoundZones
 from rankcast.moving.places import box_of, farthest
 from rankcast.moving.topk_zones import TopKZones
-from rankcast.structures.distance import HAVERSINE
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 STEPS = 30
 GROWTHS = 15  # a zone is looked for up to 4^15 times as far as its best objects are
-ROOMY = 2.0  # the largest circle that is looked for, in radii that bounds alone allow
+ROOMY = (32.0, 8.0, 2.0)  # the largest circles that are looked for, in radii that bounds alone allow
+MOST_RIVALS = 64  # objects that may be candidates of a query, unless the circle is the smallest of these
+NEARLY = 1.1  # how far apart a circle that is safe and one that is not are left
 
 
 @dataclass
 class CustomZoneSearch:
     """A search for the zones of some queries; `nodes` and `tried` count the work.
 
-    `falls` says in which attributes the score falls; `fine` how fine rectangles get, None for bounds in
-    circles alone.
+    `falls` says in which attributes the score falls; `rings` how many a circle may be cut into, 0 for bounds
+    in circles alone.
     """
 
     custom: CustomScore
     queries: Queries
     m: int
     falls: Bools
-    fine: CircleSettings | None
+    rings: int
     nodes: int = 0
     tried: int = 0
 
     def zones(self) -> FoundZones:
         """The zones of the queries."""
-        queries, custom = self.queries, self.custom
-        board = self._board()
+        queries, board = self.queries, self._board()
         rank, k = board.rank(), queries.k[board.query]
         best, others = board.at(rank < k), board.at((k <= rank) & (rank < k + self.m))
         full = np.bincount(others.query, minlength=queries.x.size) == self.m
-        limit = self._shared_radius(best, others, np.full(queries.x.size, np.inf), full)
-        limit *= ROOMY if self.fine else 1.0
-        reach = custom.highest(best, limit)
-        rivals = self._descend(
-            lambda query, a, d: full[query] & ~(custom(a, custom.nearer(d, limit[query])) > reach[query])
-        )
+        known = self._shared_radius(best, others, np.full(queries.x.size, np.inf), full)
+        limit, rivals = self._candidates(best, known, full)
         rivals = _joined(_without(rivals, best), others)
         return self._members(best, rivals, self._circles(best, rivals, limit, full), limit, full)
+
+    def _candidates(self, best: ScoredObjects, known: Floats, full: Bools) -> tuple[Floats, ScoredObjects]:
+        """The radius that circles of queries may have, and what may come before one of their best in it."""
+        custom, limit, left = self.custom, known.copy(), full & (known > 0)
+        found = []
+        for growth in ROOMY if self.rings else (1.0,):
+            last = not self.rings or growth == ROOMY[-1]
+            tried = left | (full & last & ~(known > 0))
+            limit = np.where(tried, growth * known, limit)
+            reach = custom.highest(best, limit)
+
+            def may_come(
+                query: Ints,
+                a: Floats,
+                d: Floats,
+                wide: Floats = limit,
+                most: Floats = reach,
+                now: Bools = tried,
+            ) -> Bools:
+                return now[query] & ~(custom(a, custom.nearer(d, wide[query])) > most[query])
+
+            rivals = self._descend(may_come)
+            few = np.bincount(rivals.query, minlength=full.size) <= MOST_RIVALS + self.queries.k
+            done = tried & (few | last)
+            found.append(rivals.at(done[rivals.query]))
+            left &= ~done
+            if not left.any() and not (full & ~(known > 0)).any():
+                break
+        joined = ScoredObjects._make(np.concatenate(columns) for columns in zip(*found, strict=True))
+        return limit, joined.at(np.argsort(joined.query, kind="stable"))
 
     def _board(self) -> ScoredObjects:
         """The best k + m objects of each query, in order, and others as good as the last."""
@@ -106,18 +134,39 @@ class CustomZoneSearch:
     # Circles
 
     def _circles(self, best: ScoredObjects, rivals: ScoredObjects, limit: Floats, full: Bools) -> Floats:
-        """The circles of rivals, at most `limit` of their queries."""
-        if self.fine:
-            return self.custom.circles((self.queries.x, self.queries.y), best, rivals, limit, self.fine)
+        """The circles of rivals: one a query, at most `limit`, for all that stay behind; 0 for others."""
         radius = self._shared_radius(best, rivals, limit, full)
-        breaks = ~self._apart(best, rivals, radius)
+        breaks = ~self.custom.apart(best, rivals, radius)
+        if self.rings:
+            radius = self._by_rings(best, rivals, radius, limit)
+            breaks = ~self._behind(best, rivals, radius)
         return np.where(breaks, 0.0, radius[rivals.query])
 
-    def _apart(self, best: ScoredObjects, rivals: ScoredObjects, radius: Floats) -> Bools:
-        """Which rivals stay behind all the best in a circle by Lemma 10."""
-        away = self.custom.nearer(rivals.distance, radius[rivals.query])
-        behind: Bools = self.custom.of(rivals.row, away) > self.custom.highest(best, radius)[rivals.query]
-        return behind
+    def _behind(
+        self, best: ScoredObjects, rivals: ScoredObjects, radius: Floats, enough: int = 1 << 30
+    ) -> Bools:
+        place = self.queries.x, self.queries.y, self.queries.z
+        return self.custom.behind(place, best, rivals, radius, self.rings, enough)
+
+    def _by_rings(self, best: ScoredObjects, rivals: ScoredObjects, known: Floats, limit: Floats) -> Floats:
+        """A larger radius, by query, in which all rivals but m - 1 stay behind, by bisection.
+
+        A rival that stays behind in a circle does so in all smaller ones, and is not looked at again.
+        """
+        low, high, first = known.copy(), limit.copy(), True
+        sure = np.zeros(rivals.query.size)
+        while True:
+            open_ = (low > 0) & (high > NEARLY * low)
+            if not open_.any():
+                return low
+            middle = np.where(open_, high if first else np.sqrt(low * high), 0.0)
+            seen = np.flatnonzero(open_[rivals.query] & (sure < middle[rivals.query]))
+            of = rivals.at(seen)
+            behind = self._behind(best, of, middle, self.m)
+            sure[seen[behind]] = middle[of.query[behind]]
+            safe = open_ & (np.bincount(of.query[~behind], minlength=low.size) < self.m)
+            low, high = np.where(safe, middle, low), np.where(open_ & ~safe, middle, high)
+            first = False
 
     def _shared_radius(
         self, best: ScoredObjects, rivals: ScoredObjects, limit: Floats, full: Bools
@@ -126,7 +175,7 @@ class CustomZoneSearch:
 
         def safe(radius: Floats) -> Bools:
             crossing = np.bincount(
-                rivals.query, weights=~self._apart(best, rivals, radius), minlength=full.size
+                rivals.query, weights=~self.custom.apart(best, rivals, radius), minlength=full.size
             )
             found: Bools = crossing < self.m
             return found
@@ -212,12 +261,9 @@ class CustomTopKZones(TopKZones):
         return CustomScore(self.settings.score, self.form.metric, self.objects, self.places)
 
     @property
-    def _fine(self) -> CircleSettings | None:
-        """How fine rectangles get; None where there are none, on the globe and in space."""
-        settings = self.settings
-        if settings.circle == "lemma" or self.form.metric in (HAVERSINE, scores.SPACE):
-            return None
-        return CircleSettings(settings.m, settings.epsilon, settings.rounds)
+    def _rings(self) -> int:
+        """How many rings a circle may be cut into; 0: bounds in circles alone."""
+        return 0 if self.settings.circle == "lemma" else self.settings.rounds
 
     def _split_weights(self) -> list[float | None]:
         return [None, None, 0.0, 0.0, *((self.settings.space + len(self.over)) * [None])]
@@ -271,7 +317,7 @@ class CustomTopKZones(TopKZones):
                 upper=queries.upper[part],
                 z=queries.z[part],
             )
-            search = CustomZoneSearch(self.custom, some, self.settings.m, falls, self._fine)
+            search = CustomZoneSearch(self.custom, some, self.settings.m, falls, self._rings)
             self.zones.put(rows[part], (some.x, some.y, some.z), search.zones())
             self.count["nodes_accessed"] += search.nodes
             self.count["candidates"] += search.tried
@@ -313,20 +359,19 @@ class CustomTopKZones(TopKZones):
 
     def _breaks(self, zone: Rows, objects: Rows) -> Bools:
         """Which objects, of those within reach of the zone beside them, break it; one at least, if any."""
-        held, fine = self.zones.held, self._fine
+        held, rings = self.zones.held, self._rings
         breaks = np.ones(zone.size, np.bool_)
         checked = np.flatnonzero((held.radius[zone] > 0) & (held.radius[zone] < np.inf))
-        if fine is None or not checked.size:
+        if not rings or not checked.size:
             return breaks
         mine, query = np.unique(zone[checked], return_inverse=True)
         place, radius = (held.x[mine], held.y[mine], held.z[mine]), held.radius[mine]
         order = np.argsort(query, kind="stable")
-        checked, none = checked[order], np.empty(checked.size)
-        rivals = ScoredObjects(query[order], objects[checked], none, none)
-        circle = self.custom.circles(
-            place[:2], self._best_at(mine, place), rivals, radius, fine._replace(m=1)
-        )
-        breaks[checked] = circle < radius[rivals.query]
+        checked, query = checked[order], query[order]
+        rows, record, none = objects[checked], self.places.record, np.empty(checked.size)
+        away = distances_between(self.form.metric, record, place, query, rows)
+        rivals = ScoredObjects(query, rows, away, none)
+        breaks[checked] = ~self.custom.behind(place, self._best_at(mine, place), rivals, radius, rings)
         return breaks
 
     def _best_at(self, zones: Rows, place: tuple[Floats, Floats, Floats]) -> ScoredObjects:

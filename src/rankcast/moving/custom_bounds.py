@@ -1,11 +1,11 @@
 """Bounds of a custom score, for many objects of many queries at once.
 
 Nothing is known of the function but that it is monotonic. In a circle of radius r an object at distance d
-scores at least f(a, d - r) and at most f(a, d + r) [Moving §4.3, Lemma 10]; in a rectangle, f of its least
-and its greatest distance (Lemma 12). `circles` is Algorithm 5 without relative distances, for all rivals of
-all queries together: rectangles around each query are quartered, level by level. A rectangle in which the
-lowest score of a rival is above the highest of all the best is safe from it; where the rival is before one of
-them at the point nearest to the query, that point ends its circle.
+scores at least f(a, d - r) and at most f(a, d + r) [Moving §4.3, Lemma 10]. That takes the worst of two
+objects at once, where no place has both. So where it does not tell, the circle is cut into rings around a
+rival: in a ring from b to c the rival scores at least f(a, b), and one of the best at most what it does at
+its greatest distance in that part of the circle (`rankcast.moving.kernels.rings`). All rivals of all queries
+are looked at together, ring by ring, those that do not tell again in parts.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ import numpy as np
 from rankcast.moving import scoring
 from rankcast.moving.index import TopKObjects
 from rankcast.moving.kernels import scores
+from rankcast.moving.kernels.rings import farthest
 from rankcast.structures.distance import HAVERSINE
 from rankcast.structures.ids import Slots
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 APART = 1e-11
-INWARD = 1 - 1e-12
-NEARLY = 0.98  # of the largest circle there is
+FIRST_PARTS, PARTS = 8, 4  # rings at first, and into how many one is parted
+
+Places = tuple[Floats, Floats, Floats]
 
 
 class ScoredObjects(NamedTuple):
@@ -46,12 +48,23 @@ class ScoredObjects(NamedTuple):
         return np.arange(self.query.size) - np.repeat(starts, sizes)
 
 
-class CircleSettings(NamedTuple):
-    """How fine circles are found: the m-th smallest, the smallest rectangle as a part, how many a circle."""
+class Rings(NamedTuple):
+    """Rings around rivals, each by its place: from one distance to another."""
 
-    m: int
-    side: float
-    boxes: int
+    rival: Ints
+    low: Floats
+    high: Floats
+
+    def at(self, index: Any) -> Rings:
+        """The rings at the given places."""
+        return Rings._make(column[index] for column in self)
+
+    def parted(self, parts: int) -> Rings:
+        """Each ring as so many thinner ones."""
+        edge = np.linspace(0.0, 1.0, parts + 1)
+        low = self.low[:, None] + (self.high - self.low)[:, None] * edge
+        low[:, -1] = self.high
+        return Rings(np.repeat(self.rival, parts), low[:, :-1].ravel(), low[:, 1:].ravel())
 
 
 @dataclass
@@ -88,44 +101,67 @@ class CustomScore:
         scores = self.of(best.row, (best.distance + radius[best.query]) * (1 + self.fuzz))
         return _set_apart(_most_of(scores, best.query, radius.size))
 
-    def circles(
+    def apart(self, best: ScoredObjects, rivals: ScoredObjects, radius: Floats) -> Bools:
+        """Which rivals stay behind all the best in a circle, by query, by Lemma 10."""
+        away = self.nearer(rivals.distance, radius[rivals.query])
+        behind: Bools = self.of(rivals.row, away) > self.highest(best, radius)[rivals.query]
+        return behind
+
+    def behind(
         self,
-        place: tuple[Floats, Floats],
+        place: Places,
         best: ScoredObjects,
         rivals: ScoredObjects,
-        limit: Floats,
-        fine: CircleSettings,
-    ) -> Floats:
-        """How far, at most `limit`, queries may go before a rival may come before one of their best.
+        radius: Floats,
+        rings: int,
+        enough: int = 1 << 30,
+    ) -> Bools:
+        """Which rivals stay behind all the best in a circle, by the lemma or else by rings.
 
-        `place` and `limit` are by query; a query with rivals has one of the best at least. Only the m-th
-        smallest circle of each query is brought to the end; smaller ones may come out smaller still, and
-        larger ones as large as it.
+        `place` and `radius` are by query. A ring that does not tell is parted, down to some `rings` a rival,
+        unless at its middle the rival does come before one of the best. A query with `enough` such rivals is
+        left at that: all its others that are open count as not behind.
         """
-        found = limit[rivals.query]
-        best = self._foremost(best, limit)
-        item = np.flatnonzero(found > 0)
-        query, at = np.unique(rivals.query[item], return_inverse=True)
-        x, y, half = place[0][query], place[1][query], limit[query]
-        boxes = np.column_stack([x - half, x + half, y - half, y + half])
-        side, left_to_see = 2.0, fine.boxes * item.size
-        while item.size:
-            spots, away = scores.touched(self.metric, place[0][query], place[1][query], boxes)
-            unsafe = ~self._behind(best, query, boxes, rivals.row[item], at)
-            item, at = item[unsafe], at[unsafe]
-            left_to_see -= query.size
-            if side <= fine.side or left_to_see <= 0:
-                np.minimum.at(found, item, away[at])
-                break
-            apart = np.flatnonzero(away[at] > 0)
-            ends = apart[~self._behind(best, query, spots, rivals.row[item[apart]], at[apart])]
-            np.minimum.at(found, item[ends], away[at[ends]])
-            item, at = self._undecided(rivals, limit, fine.m, found, item, at, away)
-            kept, at = np.unique(at, return_inverse=True)
-            query, boxes, side = np.repeat(query[kept], 4), scores.quartered(boxes[kept]), side / 2
-            item, at = np.repeat(item, 4), (4 * at[:, None] + np.arange(4)).ravel()
-        full = limit[rivals.query]
-        return np.where(found < full, found * INWARD, full)
+        found = self.apart(best, rivals, radius)
+        best = self._foremost(best, radius)
+        left = np.flatnonzero(~found & (radius > 0)[rivals.query])
+        away, wide = rivals.distance[left], radius[rivals.query[left]]
+        ring = Rings(left, np.maximum(0.0, away - wide), away + wide)
+        found[left] = True
+        for parts in _parts(rings):
+            ring = ring.parted(parts)
+            ring = ring.at(~self._tells(place, best, rivals, radius, ring))
+            middle = 0.5 * (ring.low + ring.high)
+            crossed = ~self._tells(place, best, rivals, radius, ring._replace(low=middle, high=middle))
+            found[ring.rival[crossed]] = False
+            full = np.bincount(rivals.query[~found], minlength=radius.size) >= enough
+            found[ring.rival[full[rivals.query[ring.rival]]]] = False
+            ring = ring.at(found[ring.rival])
+        found[ring.rival] = False
+        return found
+
+    def _tells(
+        self, place: Places, best: ScoredObjects, rivals: ScoredObjects, radius: Floats, ring: Rings
+    ) -> Bools:
+        """Whether rivals are behind all the best at the places of the circle in a ring around them."""
+        query = rivals.query[ring.rival]
+        start, end = np.searchsorted(best.query, query), np.searchsorted(best.query, query, side="right")
+        size = end - start
+        which = np.repeat(np.arange(query.size), size)
+        first = best.row[np.arange(which.size) + np.repeat(start - (np.cumsum(size) - size), size)]
+        pairs = first, rivals.row[ring.rival[which]]
+        away = farthest(
+            self.metric,
+            self.places.record,
+            place,
+            query[which],
+            pairs,
+            radius,
+            (ring.low[which], ring.high[which]),
+        )
+        most = _set_apart(_most_of(self.of(first, away * (1 + self.fuzz)), which, query.size))
+        found: Bools = self.of(rivals.row[ring.rival], self.nearer(ring.low, 0.0 * ring.low)) > most
+        return found
 
     def _foremost(self, best: ScoredObjects, radius: Floats) -> ScoredObjects:
         """Those of the best that may be the last of them somewhere in a circle."""
@@ -135,40 +171,13 @@ class CustomScore:
         least = _most_of(near, best.query, radius.size)
         return best.at(~(most < least[best.query]))
 
-    def _undecided(
-        self, rivals: ScoredObjects, limit: Floats, m: int, found: Floats, item: Ints, at: Ints, away: Floats
-    ) -> tuple[Ints, Ints]:
-        """The items, a rival and a rectangle each, on which the m-th smallest circle may depend.
 
-        It is no smaller than the m-th of what is safe so far, and no larger than the m-th of what is found;
-        where these are nearly the same, it is left at the former.
-        """
-        sure = found.copy()
-        np.minimum.at(sure, item, away[at])
-        least, most = (_smallest(rivals, circle, m, limit) for circle in (sure, found))
-        settled = (found < least[rivals.query]) | (least > NEARLY * most)[rivals.query]
-        np.minimum(found, np.where(settled, sure, most[rivals.query]), out=found)
-        kept = ~settled[item] & (away[at] < found[item])
-        return item[kept], at[kept]
-
-    def _behind(self, best: ScoredObjects, query: Ints, boxes: Floats, rivals: Rows, at: Ints) -> Bools:
-        """Whether rivals are behind all the best everywhere in their rectangles (Lemma 12)."""
-        boxes_used, which = np.unique(at, return_inverse=True)
-        near: Floats = scores.away(self.metric, self.places.record, rivals, at, boxes, False)
-        most = self._most(best, query[boxes_used], boxes[boxes_used])[which]
-        behind: Bools = self.of(rivals, near * (1 - self.fuzz)) > most
-        return behind
-
-    def _most(self, best: ScoredObjects, query: Ints, boxes: Floats) -> Floats:
-        """At least the score of each of the best anywhere in the rectangles, of which each has a query."""
-        start, end = np.searchsorted(best.query, query), np.searchsorted(best.query, query, side="right")
-        size = end - start
-        ends = np.cumsum(size)
-        which = np.repeat(np.arange(query.size), size)
-        rows = best.row[np.arange(which.size) + np.repeat(start - (ends - size), size)]
-        far = scores.away(self.metric, self.places.record, rows, which, boxes, True) * (1 + self.fuzz)
-        with np.errstate(invalid="ignore"):
-            return _set_apart(np.maximum.reduceat(self.of(rows, far), ends - size))
+def _parts(rings: int) -> list[int]:
+    """Into how many parts rings are cut, step by step."""
+    steps, most = [FIRST_PARTS], FIRST_PARTS
+    while most < rings:
+        steps, most = [*steps, PARTS], most * PARTS
+    return steps
 
 
 def _most_of(scores: Floats, query: Ints, queries: int) -> Floats:
@@ -176,15 +185,6 @@ def _most_of(scores: Floats, query: Ints, queries: int) -> Floats:
     found = np.full(queries, -np.inf)
     with np.errstate(invalid="ignore"):
         np.maximum.at(found, query, scores)
-    return found
-
-
-def _smallest(rivals: ScoredObjects, circle: Floats, m: int, limit: Floats) -> Floats:
-    """The m-th smallest circle of each query, at most its limit."""
-    order = np.lexsort((circle, rivals.query))
-    ends = order[rivals.rank() == m - 1]
-    found = limit.copy()
-    found[rivals.query[ends]] = circle[ends]
     return found
 
 

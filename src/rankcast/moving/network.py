@@ -106,6 +106,8 @@ class Network:
 
     def take(self, edge: Rows, length: Ints) -> None:
         """Go by new lengths."""
+        if self.length is self.graph.length:
+            self.length = self.length.copy()
         self.length[edge] = length
         self.version = self.graph.version
 
@@ -117,7 +119,7 @@ class Network:
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what `state` returned: the graph is this engine's alone then."""
         self.graph = RoadGraph().restore(header, arrays)
-        self.length, self.version = self.graph.length.copy(), 0
+        self.length, self.version = self.graph.length, 0  # neither changes it in place
         return self
 
 

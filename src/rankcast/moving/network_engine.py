@@ -46,6 +46,7 @@ class RoadEngine(MovingEngine):
     """Moving queries whose places may be on roads; `_network` is None in other metrics."""
 
     calls = (*MovingEngine.calls, "update_roads")
+    constant = tuple(f"road.{name}" for name in ("x", "y", "start", "end", "oneway", "id_", "arc_", "tree_"))
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ from rankcast.moving import road_files
 from rankcast.moving.kernels import network_graph
 from rankcast.moving.kernels.network_graph import Arcs, EdgeTree
 from rankcast.moving.kernels.network_search import FAR, Roads
-from rankcast.moving.road_tree import packed
+from rankcast.moving.road_tree import packed, restored_arcs, restored_tree
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots, show
 from rankcast.tables import read, schema
@@ -177,6 +177,7 @@ class RoadGraph:
         if self._updated is None:
             self._updated = np.zeros(self.length.size, np.int64)
         self._updated[edge] = self.version + 1
+        self.length = self.length.copy()  # an engine that was loaded goes by the former array
         self.length[edge] = length
         self.version += 1
 
@@ -290,12 +291,15 @@ class RoadGraph:
         header = {"ids": ids, "stretch": self._stretch, "unit": self._unit}
         own: dict[str, NDArray[Any]] = {"x": self._x, "y": self._y, "start": self._start, "end": self._end}
         held = {f"id_{name}": array for name, array in arrays.items()}
+        if self.length.size:
+            held |= {f"arc_{name}": array for name, array in self.arcs._asdict().items()}
+            held |= {f"tree_{name}": array for name, array in self._tree._asdict().items()}
         return header, {**own, "oneway": self._oneway, "length": self.length, **held}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what `state` returned."""
-        ids = {name.removeprefix("id_"): array for name, array in arrays.items() if name.startswith("id_")}
-        own = {name: array for name, array in arrays.items() if not name.startswith("id_")}
+        ids, arcs, tree = (_named(arrays, prefix) for prefix in ("id_", "arc_", "tree_"))
+        own = {name: array for name, array in arrays.items() if not name.startswith(("id_", "arc_", "tree_"))}
         size = own["length"].size if "length" in own else 0
         nodes = own["x"].size if "x" in own else 0
         wanted = {name: array for name, array in self.state()[1].items() if not name.startswith("id_")}
@@ -319,7 +323,16 @@ class RoadGraph:
         self.version, self._updated = 0, None
         for name in ("arcs", "_tree"):
             self.__dict__.pop(name, None)
+        if arcs or tree:  # older snapshots have none: they are made when they are needed
+            both = int(np.count_nonzero(~self._oneway))
+            self.__dict__["arcs"] = restored_arcs(arcs, nodes, size, size + both)
+            self.__dict__["_tree"] = restored_tree(tree, size)
         return self
+
+
+def _named(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """The arrays whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _check_restored(length: Ints) -> None:

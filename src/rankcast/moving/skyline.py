@@ -26,7 +26,9 @@ from rankcast.moving.kernels.convex import box, clip, radius_of, region_for
 from rankcast.moving.kernels.skyline_zone import bisector
 from rankcast.moving.network_engine import GRAPH_SETTING, RoadEngine
 from rankcast.moving.network_skyline import NetworkSkyline
-from rankcast.moving.skyline_zones import SkylineSettings, SkylineZones, Universe
+from rankcast.moving.skyline_objects import SkylineSettings
+from rankcast.moving.skyline_zones import SkylineZones
+from rankcast.moving.universe import Universe
 from rankcast.tables import schema
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
@@ -114,6 +116,7 @@ class MovingSkyline(RoadEngine):
     """
 
     takes_k = False
+    added_parts = MovingEngine.added_parts | {"pace"}
     spec = replace(
         MovingEngine.spec, settings={"graph": GRAPH_SETTING}, title="every object worth looking at, as I move"
     )
@@ -181,6 +184,8 @@ class MovingSkyline(RoadEngine):
 
     def _zone_table(self, rows: Rows) -> pa.Table:
         zones = self._zones
+        if isinstance(zones, SkylineZones):
+            zones.tighten(rows)
         if self._network is not None:
             return self._road_zones(rows)
         if self._metric == "euclidean":
@@ -197,6 +202,8 @@ class MovingSkyline(RoadEngine):
         return self._circles(rows, (kept.x[rows], kept.y[rows]), kept.radius[rows], members)
 
     def _zone_members(self, rows: Rows) -> Sequence[Rows]:
+        if isinstance(self._zones, SkylineZones):
+            self._zones.tighten(rows)
         if self._zones:
             return [self._zones.members(row) for row in rows]
         objects = self._all_objects()
@@ -285,6 +292,8 @@ class MovingSkyline(RoadEngine):
         the skyline, by index. For others: `zone`, a row of `zones()`.
         """
         mine = self._find_one(self._slots, subscription, "subscription")
+        if isinstance(self._zones, SkylineZones):
+            self._zones.tighten(np.array([mine], np.int32))
         objects = self._all_objects()
         objects = Objects._make(column[self._passes(mine, objects.attributes)] for column in objects)
         place = {row: at for at, row in enumerate(objects.row.tolist())}

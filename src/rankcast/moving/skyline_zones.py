@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -24,14 +23,16 @@ from numpy.typing import NDArray
 
 from rankcast.core.engine import Part
 from rankcast.moving.hours import ObjectSlots
-from rankcast.moving.index import ObjectIndex
 from rankcast.moving.kernels import convex, skyline_admit, skyline_follow, zone_follow
 from rankcast.moving.kernels.convex import Region, clearance
-from rankcast.moving.kernels.skyline_admit import FoundSkylineZones, find_zones
+from rankcast.moving.kernels.skyline_admit import FoundSkylineZones
 from rankcast.moving.kernels.skyline_follow import UNKNOWN, SkylineZoneColumns
-from rankcast.moving.kernels.skyline_search import PLACE, Seekers
+from rankcast.moving.kernels.skyline_search import Seekers
 from rankcast.moving.places import box_of
 from rankcast.moving.ragged import Runs
+from rankcast.moving.skyline_objects import SkylineObjects, SkylineSettings
+from rankcast.moving.skyline_pace import SkylinePaces
+from rankcast.moving.universe import Universe
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown, ranges
 from rankcast.structures.distance import CODES, EUCLIDEAN
@@ -39,42 +40,21 @@ from rankcast.structures.ids import Slots
 from rankcast.tables.deltas import Lists, empty_lists
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
-PER_THREAD = 16
 MANY_ZONES = 64  # for which members are counted at once
 NO_LISTS = empty_lists()
-BY_ROW = {"x": np.float64, "y": np.float64, "radius": np.float64, "result": np.int64, "cut": np.bool_}
+NO_STEPS = np.empty(0, np.int64)
+BY_ROW = {
+    "x": np.float64,
+    "y": np.float64,
+    "radius": np.float64,
+    "result": np.int64,
+    "judged": np.int64,
+    "cut": np.bool_,
+    "loose": np.bool_,
+}
 MOST_LINES = 1 << 24  # of a zone: far beyond what one has
 DISC = 3  # x, y, square of the radius
-
-
-class SkylineObjects(ObjectIndex):
-    """Objects with x, y and attributes, of which small ones are good; `zones` finds those of skylines."""
-
-    def __init__(self, attributes: int) -> None:
-        columns = PLACE + attributes
-        super().__init__([None] * columns, columns)
-
-    def zones(
-        self, metric: int, seekers: Seekers, universe: Floats, m: int, threads: int
-    ) -> tuple[FoundSkylineZones, Ints]:
-        """The zones of queries, on several cores; and blocks opened, objects tried."""
-        many, most = seekers.x.size, min(m, max(len(self), 1))
-        parts = np.array_split(np.arange(many), max(1, min(threads, many // PER_THREAD)))
-
-        def search(part: Ints) -> tuple[FoundSkylineZones, Ints]:
-            found: tuple[FoundSkylineZones, Ints] = find_zones(
-                metric, self.tree, seekers, part, universe, most
-            )
-            return found
-
-        if len(parts) == 1:
-            return search(parts[0])
-        with ThreadPoolExecutor(len(parts)) as pool:
-            found = list(pool.map(search, parts))
-        joined = FoundSkylineZones._make(
-            np.concatenate(columns) for columns in zip(*(z for z, _ in found), strict=True)
-        )
-        return joined, np.sum([work for _, work in found], axis=0)
+WKB_POINT, POLYGON = 1, 3
 
 
 class SkylineZoneIndex:
@@ -86,7 +66,7 @@ class SkylineZoneIndex:
     - Snapshots: `state`, `restore`, `check_restored`; `check` for tests.
 
     Members are the skyline by distance from the centre, then the objects that bound the zone (of a
-    circle: those that may come into the skyline in it). Memory: 105 bytes a subscription, 4 a member, 28
+    circle: those that may come into the skyline in it). Memory: 114 bytes a subscription, 4 a member, 28
     a corner.
     """
 
@@ -97,6 +77,7 @@ class SkylineZoneIndex:
         self._corners = Runs(corner_x=np.float64, corner_y=np.float64, line=np.int64, owner=np.int32)
         self.kept = self._columns()
         self.noted: list[Rows] | None = None  # those that are put, while somebody watches
+        self.judging = False  # whether there may be zones whose results are judged at every place
         self._users: Ints | None = None  # by object, how many zones list it; made when it is needed
 
     def _columns(self) -> SkylineZoneColumns:
@@ -108,6 +89,8 @@ class SkylineZoneIndex:
             radius=held["radius"],
             disc=held["disc"],
             result=held["result"],
+            judged=held["judged"],
+            loose=held["loose"],
             start=members.start,
             count=members.count,
             member=members.values["member"],
@@ -135,20 +118,35 @@ class SkylineZoneIndex:
         length = self._members.count.size
         if length > self._by_row["x"].size:
             self._by_row = {name: grown(array, length, 0) for name, array in self._by_row.items()}
-        given = {"x": x, "y": y, "radius": zones.radius, "result": zones.result, "cut": zones.cut}
-        for name, values in given.items():
+        given = {"radius": zones.radius, "result": zones.result, "judged": zones.judged, "cut": zones.cut}
+        self._by_row["loose"][rows] = False
+        for name, values in {"x": x, "y": y, **given}.items():
             self._by_row[name][rows] = values
+        self.judging = self.judging or bool(zones.judged.any())
         self._by_row["disc"][rows] = 0.0
         self.kept = self._columns()
         self._use(rows, 1)
+
+    @property
+    def loose(self) -> Bools:
+        """Whether the zone of each row may be larger than it is, since what bounded it has gone."""
+        found: Bools = self._by_row["loose"]
+        return found
+
+    def loosen(self, rows: Rows, objects: Rows) -> None:
+        """Let objects go that bound zones, and are no results there: the zones stay, and are safe."""
+        self._use(rows, -1)
+        skyline_follow.loosen(self.kept, rows, objects)
+        self._use(rows, 1)
+        self.loose[rows] = True
 
     def drop(self, rows: Rows) -> None:
         """Forget zones."""
         self._use(rows, -1)
         self._members.drop(rows)
         self._corners.drop(rows)
-        self._by_row["result"][rows] = 0
-        self._by_row["cut"][rows] = False
+        self._by_row["result"][rows] = self._by_row["judged"][rows] = 0
+        self._by_row["cut"][rows] = self._by_row["loose"][rows] = False
 
     def users(self, objects: Rows, among: int) -> Ints:
         """How many zones list each of the objects, of which there are `among` rows."""
@@ -200,8 +198,11 @@ class SkylineZoneIndex:
         return [ring + centre for ring in found]
 
     def geometry(self, row: int) -> bytes:
-        """The zone of a subscription as a WKB polygon, or as a point, if it is that alone."""
-        if not self.kept.corners[row]:
+        """The zone of a subscription as a WKB polygon, or as a point, if it is that alone.
+
+        So is one in which rounding decides between objects: the skyline is not the same all over it.
+        """
+        if not self.kept.corners[row] or self.kept.judged[row]:
             return struct.pack("<BIdd", 1, WKB_POINT, self.kept.x[row], self.kept.y[row])
         rings = self.rings(row)
         packed = [struct.pack("<BII", 1, POLYGON, len(rings))]
@@ -223,10 +224,12 @@ class SkylineZoneIndex:
         return {part: header for part, (header, _) in parts.items()}, {**self._by_row, **arrays}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over what `state` returned; older snapshots have no discs, and no owners of edges."""
+        """Take over what `state` returned; older ones have no discs, owners, `judged` nor `loose`."""
         rows = arrays["x"].size
         unknown = np.full(arrays["corners_line"].size, UNKNOWN, np.int32)
         arrays = {"corners_owner": unknown, "disc": np.zeros((rows, DISC)), **arrays}
+        added = {"judged": np.zeros(rows, np.int64), "loose": np.zeros(rows, np.bool_)}
+        arrays = {**added, **arrays}
         by_row = {name: a for name, a in arrays.items() if not name.startswith(("members_", "corners_"))}
         integrity.forms(
             by_row,
@@ -238,6 +241,7 @@ class SkylineZoneIndex:
             mine = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
             runs.restore(header[part], mine)
         self.kept, self._users = self._columns(), None
+        self.judging = bool(self.kept.judged.any())
         return self
 
     def check_restored(self, live: Bools, items: Bools) -> None:
@@ -251,6 +255,9 @@ class SkylineZoneIndex:
         integrity.no_nan(held["radius"][rows], "radius")
         result, count = held["result"][rows], kept.count[rows]
         integrity.need(((result >= 0) & (result <= count)).all(), "result", "has more than members")
+        judged = held["judged"][rows]
+        fits = (judged == 0) | ((judged >= result) & (judged <= count))
+        integrity.need(fits.all(), "judged", "is not of the members")
         gone = np.ones(held["cut"].size, np.bool_)
         gone[rows] = False
         integrity.need(not held["cut"][gone].any(), "cut", "is of subscriptions that are gone")
@@ -281,44 +288,6 @@ class SkylineZoneIndex:
             assert kept.line[kept.corner[row] + kept.corners[row] - 1] < 0
 
 
-MARGIN = 0.1  # of the larger side of what the universe holds
-WKB_POINT, POLYGON = 1, 3
-
-
-class Universe:
-    """The box that zones are cut to, (xmin, ymin, xmax, ymax); grows unless it was given."""
-
-    def __init__(self, given: list[float] | None) -> None:
-        self._given = given is not None
-        self.box = np.array(given if given is not None else [np.inf, np.inf, -np.inf, -np.inf], np.float64)
-
-    def take_in(self, low: Floats, high: Floats) -> bool:
-        """Grow until it holds a box; returns whether it grew."""
-        if self._given or not (low <= high).all():
-            return False
-        if (self.box[:2] <= low).all() and (high <= self.box[2:]).all():
-            return False
-        low, high = np.minimum(low, self.box[:2]), np.maximum(high, self.box[2:])
-        margin = MARGIN * float((high - low).max()) or 1.0
-        self.box = np.concatenate([low - margin, high + margin])
-        return True
-
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The small state (none) and the arrays."""
-        return {}, {"box": self.box}
-
-    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over what `state` returned."""
-        integrity.forms(arrays, {"box": (np.float64, (4,))})
-        box = arrays["box"]
-        if self._given:
-            integrity.need(np.array_equal(box, self.box), "box", "is not the universe of the settings")
-        elif not np.array_equal(box, self.box):
-            integrity.need(np.isfinite(box).all() and (box[:2] <= box[2:]).all(), "box", "is no box")
-        self.box = box
-        return self
-
-
 def _runs(x: Floats, y: Floats, ends: Ints) -> list[Floats]:
     """The stretches (n, 2) of points that end at `ends`."""
     starts = np.concatenate([[0], ends[:-1]])
@@ -341,16 +310,6 @@ def _area(ring: Floats) -> float:
 MANY_OBJECTS, OBJECTS_A_ZONE = 350, 7
 
 
-class SkylineSettings(NamedTuple):
-    """What zones depend on: metric, sign of each attribute, members beside the skyline, threads, universe."""
-
-    metric: str
-    sign: Floats
-    m: int
-    threads: int
-    universe: list[float] | None
-
-
 @dataclass
 class SkylineZones:
     """Zones of all subscriptions over all objects."""
@@ -365,11 +324,12 @@ class SkylineZones:
         self.zones = SkylineZoneIndex()
         self.places = SkylineObjects(self.settings.sign.size)
         self.universe = Universe(self.settings.universe)
+        self.paces = SkylinePaces()
         self._grew = False  # whether the last objects made the universe grow
 
     def parts(self) -> dict[str, Part]:
         """The parts of the state."""
-        return {"place": self.places, "zone": self.zones, "universe": self.universe}
+        return {"place": self.places, "zone": self.zones, "universe": self.universe, "pace": self.paces}
 
     def check_restored(self) -> None:
         """Refuse places and zones from a snapshot that are not those of objects and subscriptions."""
@@ -378,6 +338,7 @@ class SkylineZones:
         self.places.check_restored(there, objects["x"], objects["y"])
         items = there[: len(self.places.record)]
         self.zones.check_restored(live, items)
+        self.paces.check_restored()
 
     # Results
 
@@ -395,8 +356,8 @@ class SkylineZones:
 
     # Queries
 
-    def renew(self, rows: Rows) -> None:
-        """Give subscriptions new zones around their places."""
+    def renew(self, rows: Rows, *, whole: bool = False) -> None:
+        """Give subscriptions new zones around their places; points where no more pays, unless `whole`."""
         if not rows.size:
             return
         x, y = self._at(rows)
@@ -408,8 +369,15 @@ class SkylineZones:
         filtered = bool((lower > -np.inf).any() or (upper < np.inf).any())
         seekers = Seekers(x, y, lower, upper, filtered)
         settings = self.settings
-        found, work = self.places.zones(self.metric, seekers, self.universe.box, settings.m, settings.threads)
+        bare = np.zeros(rows.size, np.bool_)
+        if self.metric == EUCLIDEAN and not whole:
+            bare = self.paces.bare(rows)
+        found, work = self.places.zones(
+            self.metric, seekers, self.universe.box, settings.m, settings.threads, bare
+        )
         self.zones.put(rows, x, y, found)
+        self.zones.loose[rows[bare]] = True
+        self.paces.made(rows, bare)
         self.count["recomputed"] += rows.size
         self.count["nodes_accessed"] += int(work[0])
         self.count["candidates"] += int(work[1])
@@ -425,41 +393,64 @@ class SkylineZones:
     def leave(self, rows: Rows) -> None:
         """Forget the zones of subscriptions."""
         self.zones.drop(rows)
+        self.paces.forget(rows)
 
     def follow(self, rows: Rows, places: Floats) -> tuple[Rows, Lists]:
         """Move queries to places (2, n); returns those whose results may have changed, and these before."""
         held, kept = self.subscriptions, self.zones.kept
         if self.metric == EUCLIDEAN:
-            left = skyline_follow.follow(tuple(kept), rows, places, held["x"], held["y"])
-            if not left.size:
-                return rows[:0], NO_LISTS
-            rows, places = rows[left], places[:, left]
-            outside = rows
-        else:
-            circles = kept.x, kept.y, kept.y, kept.radius  # no z
-            outside = rows[~zone_follow.inside(self.metric, circles, rows, places)]
+            return self._follow_polygons(rows, places)
+        circles = kept.x, kept.y, kept.y, kept.radius  # no z
+        outside = rows[~zone_follow.inside(self.metric, circles, rows, places)]
         before = self.lists(rows)
         held["x"][rows], held["y"][rows] = places
         self.renew(outside)
         return rows, before
 
+    def _follow_polygons(self, rows: Rows, places: Floats) -> tuple[Rows, Lists]:
+        """`follow` in the plane: inside a zone the results are the same, or are judged among its members."""
+        held, kept = self.subscriptions, self.zones.kept
+        judged = np.flatnonzero(kept.judged[rows]) if self.zones.judging else NO_STEPS
+        before = self.lists(rows[judged])
+        self.paces.moved(rows)
+        left = skyline_follow.follow(tuple(kept), rows, places, held["x"], held["y"])
+        if not left.size and not judged.size:
+            return rows[:0], NO_LISTS
+        outside, places = rows[left], places[:, left]
+        others = outside
+        if judged.size:
+            others = rows[np.setdiff1d(left, judged)]
+            lists = [before, self.lists(others)]
+            before = Lists._make(np.concatenate(columns) for columns in zip(*lists, strict=True))
+        else:
+            before = self.lists(others)
+        held["x"][outside], held["y"][outside] = places
+        self.paces.left(outside[kept.corners[outside] > 0])
+        self.renew(outside)
+        return np.concatenate([rows[judged], others]), before
+
     # Objects
 
     def listing(self, objects: Rows) -> Rows:
-        """The subscriptions whose zones have one of the objects as a member.
+        """The subscriptions whose results or zones may change when objects go: they have one as a member.
 
-        In the plane also those that are but points: they may grow with any change.
+        In the plane those that have it as a result, and those that are but points, which may grow with any
+        change; zones that it but bounds stay as they are, see `tighten`.
         """
         live, kept, among = self._live(), self.zones.kept, self.places.record.shape[0]
         if not objects.size or not live.size:
             return live[:0]
         listed = self.zones.users(objects, among)
-        points = kept.corners[live] == 0 if self.metric == EUCLIDEAN else np.zeros(live.size, np.bool_)
+        points = (kept.corners[live] == 0) & ~kept.loose[live] & (self.metric == EUCLIDEAN)
         if listed.any():
-            marked = np.zeros(kept.count.size, np.bool_)
-            some = objects[listed > 0]
-            skyline_follow.mark_listing(kept, live, some, among, int(listed.sum()), marked)
+            marked, loosened = (np.zeros(kept.count.size, np.bool_) for _ in range(2))
+            some, sizes = objects[listed > 0], (among, int(listed.sum()))
+            plane = self.metric == EUCLIDEAN
+            skyline_follow.mark_listing(kept, live, some, sizes, plane, marked, loosened)
             points |= marked[live]
+            loose = live[loosened[live] & ~points]
+            if loose.size:
+                self.zones.loosen(loose, some)
         found: Rows = live[points]
         return found
 
@@ -506,12 +497,18 @@ class SkylineZones:
             found, done = skyline_admit.admit(
                 self.zones.kept, self.places.record, broken, x, y, np.int64(objects[0])
             )
+            loose = broken[done & self.zones.loose[broken]]
             self.zones.put(broken[done], x[done], y[done], found)
+            self.zones.loose[loose] = True
             self.count["recomputed"] += int(done.sum())
             broken = broken[~done]
         self.renew(np.concatenate([listing, broken]))
 
     # Zones
+
+    def tighten(self, rows: Rows) -> None:
+        """Make zones as large as can be, before somebody sees them."""
+        self.renew(rows[self.zones.loose[rows]], whole=True)
 
     def members(self, row: int) -> Rows:
         """The results of a zone at its centre, by distance, then what bounds it or may come in."""

@@ -117,9 +117,10 @@ class MovingTopK(RoadEngine):
         method: "zone" keeps a safe zone for each subscription, "scan" looks at every object.
         extra: "forbid" or "ignore" unknown columns.
         tuning: "threads" for zones computed in one call (default: the number of cores); "circle":
-            how to find the size of a zone, "closed" (a closed form if there is one), "trim" (the paper's
-            rectangles, whose size and number "epsilon" and "n" limit) or "lemma" (bounds only). A
-            custom function has rectangles instead of a closed form.
+            how to find the size of a zone, "closed" (a closed form if there is one, otherwise bounds that
+            come close to it), "trim" (the paper's rectangles in the plane, whose size and number "epsilon"
+            and "n" limit) or "lemma" (the plainest bounds). A custom function has rings, at most some "n",
+            instead of a closed form.
 
     Objects may have `opens` and `closes`: they take part between the two, by the clock that `advance` moves.
     A subscription may have a filter: with an attribute "price", only objects with a price from `price_lo` to

@@ -15,15 +15,16 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Send
 from starlette.websockets import WebSocket
 
-from rankcast.service import browsing, handlers, sse, tiles, websocket
 from rankcast.service.commands import COMMANDS, Command
-from rankcast.service.gate import Endpoint, Gate, Handler, PlainRequest
 from rankcast.service.metrics import Metrics
+from rankcast.service.operating.tokens import Tokens
 from rankcast.service.problems import Problem
+from rankcast.service.requests import browsing, handlers
+from rankcast.service.requests.gate import Endpoint, Gate, Handler, PlainRequest
 from rankcast.service.settings import Settings
-from rankcast.service.sse import Connections
-from rankcast.service.streams import Streams
-from rankcast.service.tokens import Tokens
+from rankcast.service.streams.directory import Streams
+from rankcast.service.telling import sse, tiles, websocket
+from rankcast.service.telling.sse import Connections
 from rankcast.service.webhooks import handlers as webhooks
 from rankcast.service.webhooks.delivery import Deliveries
 

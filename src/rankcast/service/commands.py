@@ -1,14 +1,14 @@
 """The table of commands: what can be asked of the service, by whom, and what is answered.
 
-Routes, the OpenAPI description and the page of `/docs` are made from it; `rankcast.service.handlers` has a
-function of each name.
+Routes, the OpenAPI description and the page of `/docs` are made from it;
+`requests.handlers` has a function of each name.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from rankcast.service.tokens import Scope
+from rankcast.service.operating.tokens import Scope
 
 STREAM = "/v1/streams/{stream}"
 SUBSCRIPTION = f"{STREAM}/subscriptions/{{id}}"

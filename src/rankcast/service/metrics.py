@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from rankcast.service.streams import Streams
+    from rankcast.service.streams.directory import Streams
     from rankcast.service.webhooks.delivery import Deliveries
 
 RECENT = 256  # writes of a stream whose times are remembered

@@ -8,7 +8,7 @@ from typing import Any
 
 from rankcast._version import __version__
 from rankcast.service.commands import COMMANDS, Command
-from rankcast.service.rows import ARROW, JSON, NDJSON
+from rankcast.service.requests.rows import ARROW, JSON, NDJSON
 from rankcast.service.settings import Settings
 
 PAGE_HEADERS = {

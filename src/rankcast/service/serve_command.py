@@ -44,8 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise SettingError(f"--set is {each}", expected="NAME=VALUE")
         flags[name] = value
     settings = reading.read(arguments.config, flags)
-    from rankcast.service import engines  # noqa: PLC0415
-    from rankcast.service.tokens import Tokens  # noqa: PLC0415
+    from rankcast.service.operating.tokens import Tokens  # noqa: PLC0415
+    from rankcast.service.streams import engines  # noqa: PLC0415
 
     engines.admit(settings.engines)
     if not settings.is_loopback and not Tokens(settings.data).all():

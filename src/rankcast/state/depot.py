@@ -11,8 +11,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -99,15 +101,26 @@ class Depot:
         """The checked header of a snapshot."""
         return snapshot.parse(self.get(f"{name}/{snapshot.HEADER}"))
 
-    def fetch(self, name: str, into: Path) -> Manifest:
+    def fetch(
+        self, name: str, into: Path, *, constant: tuple[str, ...] = (), shared: Path | None = None
+    ) -> Manifest:
         """Copy the array files of a snapshot into a local directory and verify their checksums.
 
         Several at once: an object store answers slowly but in parallel, and checksums take a core each.
+        Arrays whose names begin as `constant` says are links to one file each in the directory `shared`,
+        named by its checksum: whoever comes first copies it there.
         """
         found = self.peek(name)
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="rankcast-fetch") as pool:
             jobs = [
-                pool.submit(self._fetch_array, f"{name}/{entry.file}", entry, into / entry.file, key)
+                pool.submit(
+                    self._fetch_array,
+                    f"{name}/{entry.file}",
+                    entry,
+                    into / entry.file,
+                    key,
+                    shared if key.startswith(constant) else None,
+                )
                 for key, entry in found.arrays.items()
             ]
         for job in jobs:
@@ -137,7 +150,23 @@ class Depot:
         self.put(f"{folder}/{file}", data)
         return Entry(dtype.str, array.shape, data.nbytes, snapshot.digest(data), file)
 
-    def _fetch_array(self, name: str, entry: Entry, target: Path, key: str) -> None:
+    def _fetch_array(self, name: str, entry: Entry, target: Path, key: str, shared: Path | None) -> None:
+        if shared is None:
+            self._copy_array(name, entry, target, key)
+            return
+        common = shared / entry.blake2b
+        if not common.exists():
+            snapshot.make_directory(shared)
+            mine = shared / f"{entry.blake2b}.{uuid.uuid4().hex}"
+            try:
+                self._copy_array(name, entry, mine, key)
+                with suppress(FileExistsError):  # another was quicker
+                    common.hardlink_to(mine)
+            finally:
+                mine.unlink(missing_ok=True)
+        target.hardlink_to(common)
+
+    def _copy_array(self, name: str, entry: Entry, target: Path, key: str) -> None:
         told = hashlib.blake2b(digest_size=32)
         size = 0
         try:

@@ -18,6 +18,10 @@ The arrays are files that any process of the host maps in a millisecond:
     <name>.<generation>.array    the elements, changed in place by the holder of the lock
     answer                       the answer to the last batch: its receipt
 
+Arrays that never change (`Engine.constant`: a road graph and its index) are links to one file beside the
+directories of all shards of a query, named by its checksum and the boot, mapped copy on write: however many
+shards and processes a host has, it holds them once.
+
 A snapshot and a log can always rebuild them, so nothing is flushed to disk and no checksum is kept. They
 count only while `header.json` exists, which names their token: it is removed before
 the first byte changes and replaced, in one step, after the last. A kill in between leaves no header. After a
@@ -102,6 +106,11 @@ class Live:
             finally:
                 self._manifest, self._mapped, self.here = None, {}, self.root
 
+    @property
+    def shared(self) -> Path:
+        """The directory beside this one where shards keep one copy of what never changes."""
+        return self.root.parent / f"shared-{boot()}"
+
     def place(self) -> Place | None:
         """Where the arrays stand, None if they do not count."""
         try:
@@ -130,7 +139,7 @@ class Live:
         if found is None or found.kind != engine.__name__:
             raise SnapshotError(f"{self.root} does not hold a {engine.__name__}")
         try:
-            arrays = snapshot.mapped(self.here, found, mode)
+            arrays = snapshot.mapped(self.here, found, mode, constant_of(engine))
         except OSError as error:
             raise SnapshotError(f"{self.root} is damaged", detail=f"{error}.") from error
         self._mapped = dict(arrays)
@@ -190,6 +199,12 @@ class Live:
         for file in self.here.iterdir():
             if snapshot.generation_of(file.name) is not None and file.name not in kept:
                 file.unlink(missing_ok=True)
+
+
+def constant_of(engine: type[Any]) -> tuple[str, ...]:
+    """How the names of arrays begin that never change; none of an engine that does not say so."""
+    found: tuple[str, ...] = getattr(engine, "constant", ())
+    return found
 
 
 @cache
@@ -329,7 +344,9 @@ class Hosted(Generic[E]):
     def _restore(self, standing: Standing, log: Log) -> E:
         """The engine as of the last batch committed, from the snapshot and the log."""
         self._live.clear()
-        found = self._depot.fetch(standing.snapshot, self._live.here)
+        found = self._depot.fetch(
+            standing.snapshot, self._live.here, constant=constant_of(self._engine), shared=self._live.shared
+        )
         mark = checkpoint.mark_of(found.header)
         if found.header["kind"] != self._engine.__name__:
             raise ShardError(

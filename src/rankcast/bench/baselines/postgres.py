@@ -52,6 +52,18 @@ def postgres_installed() -> bool:
     return there
 
 
+def postgis_installed() -> bool:
+    """Say whether the server has the extension PostGIS; if not, tell how to get it."""
+    programs = _programs()
+    version = "" if programs is None else programs.parent.name
+    there = (
+        postgres_installed() and Path(f"/usr/share/postgresql/{version}/extension/postgis.control").exists()
+    )
+    if not there:
+        sys.stderr.write("PostGIS is left out: not set up (make peers; needs Debian's postgresql-postgis)\n")
+    return there
+
+
 class Server:
     """A server that lives as long as this object; `connection` talks to it."""
 
@@ -220,16 +232,20 @@ class PostgresCovering(RtreeForwarded):
 class PostgresNearest:
     """The k nearest objects at every position by an ordered scan of a GiST index, a statement a batch."""
 
+    _extension, _point = "", "point"
+
     def __init__(self, objects: Columns, k: int) -> None:
         self._server, self._k = Server(), k
         base = self._server.connection
         self._server.fill("given", {name: objects[name] for name in ("id", "x", "y")})
-        base.execute("create unlogged table o as select id, point(x, y) as place from given")
+        if self._extension:
+            base.execute(f"create extension {self._extension}")
+        base.execute(f"create unlogged table o as select id, {self._point}(x, y) as place from given")  # noqa: S608
         base.execute("create index by_place on o using gist (place)")
         base.execute("vacuum analyze o")
         base.execute("create temp table cars (id bigint, x double precision, y double precision)")
         self._asked = (
-            "select array(select o.id from o order by o.place <-> point(c.x, c.y) "  # noqa: S608
+            f"select array(select o.id from o order by o.place <-> {self._point}(c.x, c.y) "  # noqa: S608
             f"limit {int(k)}) from cars c order by c.id"
         )
         self.found: Integers = np.empty((0, k), np.int64)
@@ -246,3 +262,9 @@ class PostgresNearest:
     def close(self) -> None:
         """End the server."""
         self._server.close()
+
+
+class PostgisNearest(PostgresNearest):
+    """The same over geometries of PostGIS, whose order by distance is exact too."""
+
+    _extension, _point = "postgis", "st_makepoint"

@@ -17,6 +17,8 @@ CASES = "rankcast.bench.cases"
 FIGURES = "rankcast.papers.figures"
 MODULES: tuple[str, ...] = (
     f"{CASES}.tables",
+    f"{CASES}.worlds",
+    f"{CASES}.worlds_places",
     f"{CASES}.range_topk",
     f"{CASES}.range_subscribing",
     f"{CASES}.range_tiles",
@@ -31,6 +33,7 @@ MODULES: tuple[str, ...] = (
     f"{CASES}.skyline",
     f"{CASES}.roads",
     f"{CASES}.spark",
+    f"{CASES}.spark_cores",
     f"{CASES}.pipeline",
     f"{CASES}.kafka",
     f"{CASES}.service",

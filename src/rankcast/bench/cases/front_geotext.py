@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from rankcast.bench import limits
 from rankcast.bench.baselines.geotext_tables import DuckdbGeotext
 from rankcast.bench.baselines.lucene import LuceneGeotext, lucene_installed
+from rankcast.bench.cases.covering import weigh
 from rankcast.bench.cases.geotext_steady import ROUNDING, steady
 from rankcast.bench.runner import Contender, Parameters, Trial, case
 
@@ -67,7 +69,11 @@ def lists(parameters: Parameters, _: np.random.Generator) -> Trial:
         work=size,
         contenders=[
             Contender(
-                made.named(OURS), prepare=_next(engine, parts), run=lambda turn: turn[0].publish(turn[1])
+                made.named(OURS),
+                prepare=_next(engine, parts),
+                run=lambda turn: turn[0].publish(turn[1]),
+                counters=lambda _, answer: limits.answered(answer, size),
+                bytes=lambda _: weigh(engine),
             ),
             turned(PLAIN, ahead, size),
             *(turned(name, *each) for name, each in systems.items()),

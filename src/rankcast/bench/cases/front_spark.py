@@ -8,7 +8,7 @@ join and a window function, as most would write it; `nearestByJoin`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankcast import RangeTopK, RankedMatcher
+from rankcast.bench import limits
+from rankcast.bench.cases.covering import weigh
 from rankcast.bench.cases.spark_streams import FILES, NUMBERS, Stream, continuous, folder, session
 from rankcast.bench.runner import Contender, Parameters, Trial, case
 from rankcast.bench.workloads import Columns
@@ -81,13 +83,20 @@ class Way(NamedTuple):
     batches: int
     rows: int
 
-    def contender(self, name: str) -> Contender:
-        """Takes them while the clock runs."""
+    def contender(self, name: str, alone: Any = None, answers: Callable[[], list[Any]] = list) -> Contender:
+        """Takes them while the clock runs; of ours, an engine `alone` says what the answers and state are."""
+        work = self.batches * self.rows
+
+        def counters(*_: Any) -> Mapping[str, float]:
+            return limits.answered(pa.concat_tables(answers()), work)
+
         return Contender(
             name,
             prepare=lambda: self.stream.ready(self.batches, warm=1),
             run=Stream._take,
-            work=self.batches * self.rows,
+            work=work,
+            counters=None if alone is None else counters,
+            bytes=None if alone is None else lambda _: weigh(alone),
         )
 
 
@@ -133,6 +142,7 @@ def matches(parameters: Parameters, rng: np.random.Generator) -> Trial:
     alone = engine(SHARDS)
     alone.subscribe(given)
     plain = [{name: each[name] for name in ("id", *OVER)} for each in slices]
+    engines = {OURS: (alone, lambda: [alone.publish(each) for each in plain])}
 
     def agrees(_: Any) -> bool:
         return all(_same_matches(way.stream.kept(), alone) for way in ways.values())
@@ -140,7 +150,7 @@ def matches(parameters: Parameters, rng: np.random.Generator) -> Trial:
     return Trial(
         work=rows * parameters["batches"],
         contenders=[
-            *(way.contender(name) for name, way in ways.items()),
+            *(way.contender(name, *engines.get(name, ())) for name, way in ways.items()),
             Contender(ALONE, run=lambda _: [alone.publish(each) for each in plain]),
         ],
         baseline=OURS,
@@ -243,6 +253,12 @@ def ranges(parameters: Parameters, rng: np.random.Generator) -> Trial:
     plain = [_bare(each) for each in slices]
     alone.publish(plain[0])
 
+    def answers() -> list[pa.Table]:
+        fresh = _loaded(given, k)
+        return [fresh.publish(each) for each in plain][1:]
+
+    engines = {OURS: (alone, answers)}
+
     def agrees(_: Any) -> bool:
         return all(
             _same_lists(way.stream.kept(), given, k, deltas=name == OURS) for name, way in ways.items()
@@ -251,7 +267,7 @@ def ranges(parameters: Parameters, rng: np.random.Generator) -> Trial:
     return Trial(
         work=parameters["rows"] * count,
         contenders=[
-            *(way.contender(name) for name, way in ways.items()),
+            *(way.contender(name, *engines.get(name, ())) for name, way in ways.items()),
             Contender(ALONE, run=lambda _: [alone.publish(each) for each in plain[1:]]),
         ],
         baseline=OURS,

@@ -1,14 +1,18 @@
-"""One broker of Apache Kafka in KRaft mode, on loopback, stopped by its process id; for cases and tests.
+"""One broker of Apache Kafka in KRaft mode, on loopback, stopped by its process id; for cases, tests, trials.
 
 Its jars lie in `out/kafka`, where `make broker` puts them, or where RANKCAST_BROKER_JARS says.
+
+    python -m rankcast.bench.cases.kafka_broker FOLDER [--port 9092]     # one that runs until Ctrl-C
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -64,18 +68,25 @@ def free_port() -> int:
 class Broker:
     """A broker with its log in a folder; it may be stopped and started again."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.port = free_port()
+    def __init__(self, folder: Path, port: int | None = None) -> None:
+        self.folder = folder.absolute()
+        self.port = port or free_port()
         self.servers = f"127.0.0.1:{self.port}"
-        folder.mkdir(parents=True)
-        text = _PROPERTIES.format(port=self.port, other=free_port(), folder=folder / "log")
-        (folder / "server.properties").write_text(text)
         self._process: subprocess.Popen[bytes] | None = None
         self._looking: Any = None
-        tool = ["kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(folder / "server.properties")]
-        subprocess.run(self._java(*tool), check=True, capture_output=True, timeout=PATIENCE)  # noqa: S603
+        self._prepare()
         self.start()
+
+    def _prepare(self) -> None:
+        """Write the settings; a new folder is formatted, one that was used before keeps its log."""
+        folder = self.folder
+        used = (folder / "log" / "meta.properties").exists()
+        folder.mkdir(parents=True, exist_ok=used)
+        text = _PROPERTIES.format(port=self.port, other=free_port(), folder=folder / "log")
+        (folder / "server.properties").write_text(text)
+        tool = ["kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(folder / "server.properties")]
+        if not used:
+            subprocess.run(self._java(*tool), check=True, capture_output=True, timeout=PATIENCE)  # noqa: S603
 
     def _java(self, *words: str) -> list[str]:
         return ["java", *_FLAGS, "-cp", f"{_jars()}/*", *words]
@@ -112,6 +123,11 @@ class Broker:
             self._process.kill() if kill else self._process.terminate()
             self._process.wait(PATIENCE)
             self._process = None
+
+    def wait(self) -> None:
+        """Wait until the process ends by itself."""
+        if self._process is not None:
+            self._process.wait()
 
     def admin(self) -> Any:
         """A client that makes topics."""
@@ -174,3 +190,31 @@ class Broker:
             return found
         finally:
             consumer.close()
+
+
+def main() -> int:
+    """Run a broker until it is interrupted."""
+    parser = argparse.ArgumentParser(
+        description="Run a broker of Apache Kafka on this machine, until Ctrl-C."
+    )
+    parser.add_argument("folder", type=Path, help="where it keeps its log; may be used again")
+    parser.add_argument("--port", type=int, default=9092, help="default 9092")
+    given = parser.parse_args()
+    why = why_not()
+    if why is not None:
+        sys.stderr.write(f"{why}\n")
+        return 2
+    broker = Broker(given.folder, given.port)
+    sys.stdout.write(f"a broker of Kafka listens on {broker.servers}; stop it with Ctrl-C\n")
+    sys.stdout.flush()
+    try:
+        broker.wait()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        broker.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

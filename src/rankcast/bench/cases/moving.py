@@ -16,8 +16,8 @@ import numpy as np
 
 from rankcast import MovingTopK
 from rankcast.bench.baselines.moving import BestFirst, NumpyTopK, scores_of_members, zones_of
-from rankcast.bench.runner import Contender, Parameters, Trial, case, publish_all
-from rankcast.bench.workloads import Columns, Floats, batches, covering, moving
+from rankcast.bench.runner import Contender, LeftOutError, Parameters, Trial, case, publish_all
+from rankcast.bench.workloads import Columns, Floats, batches, california, covering, moving
 from rankcast.moving import scoring
 
 CROSSINGS = 100
@@ -35,8 +35,17 @@ def weights_of(attributes: int) -> list[float]:
 def world(
     parameters: Parameters, rng: np.random.Generator, *, cars: int, seconds: int
 ) -> tuple[list[str], Columns, list[Columns]]:
-    """Make attributes, objects, and the positions of cars second by second."""
+    """Make attributes, objects, and the positions of cars second by second.
+
+    With `places` "california" objects are its points of interest, and cars drive on its roads.
+    """
     over, kind = covering.attributes(parameters["attributes"]), parameters.get("distribution", "unif")
+    if parameters.get("places") == "california":
+        if not california.there():
+            raise LeftOutError("points and roads of California are not here", hint="Set RANKCAST_DATA.")
+        objects = california.objects(parameters["objects"], len(over), rng, kind)
+        drive = moving.tracks(california.roads(), cars, seconds, rng, speed=parameters["speed"])
+        return over, objects, batches(drive, cars)
     objects = moving.objects(parameters["objects"], len(over), rng, kind)
     drive = moving.tracks(moving.roads(CROSSINGS, rng), cars, seconds, rng, speed=parameters["speed"])
     return over, objects, batches(drive, cars)

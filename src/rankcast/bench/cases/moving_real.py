@@ -2,7 +2,8 @@
 
 `moving.city` follows people among the listings of a city (`rankcast.bench.workloads.tracks`) with the default
 settings, against a search at every position. `moving-topk.nearest` is against scipy's cKDTree at every step.
-`moving-topk.cluster` is one subscription anywhere around clusters, against a scan by NumPy.
+`moving-topk.cluster` is one subscription anywhere around clusters, against a scan by NumPy, and
+`moving-topk.radius` how large zones far from a cluster are, against the true radius.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from rankcast import MovingSkyline, MovingTopK
-from rankcast.bench.baselines.moving import BestFirst, Branches, NumpyTopK
+from rankcast.bench.baselines.moving import BestFirst, Branches, NumpyTopK, zones_of
+from rankcast.bench.baselines.zone_radius import World, true_radius
 from rankcast.bench.cases.moving import CROSSINGS, SAMPLE, agree, drive_all
 from rankcast.bench.runner import Contender, Parameters, Trial, case, publish_all
 from rankcast.bench.workloads import Columns, Floats, batches, moving, tracks
@@ -254,3 +256,89 @@ def cluster(parameters: Parameters, rng: np.random.Generator) -> Trial:
         baseline="numpy",
         agrees=same,
     )
+
+
+@case(
+    "moving-topk.radius",
+    small={
+        "objects": [500],
+        "queries": [8],
+        "metric": ["haversine", "manhattan", "euclidean"],
+        "score": ["sum", "distance", "product", "waspas", "own"],
+    },
+    full={
+        "objects": [2_000],
+        "queries": [32],
+        "metric": ["haversine", "manhattan", "euclidean"],
+        "score": ["sum", "distance", "product", "waspas", "own"],
+    },
+    seed=84,
+    unit="zone",
+    runs=3,
+)
+def radius(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Find zones far from a cluster, and hold their radii against the true ones, found by looking around.
+
+    Objects are 5 km around a place, queries 20 to 500 km away. `share` is the median of the radii as parts of
+    the true ones, `share of any` that of how far the query might go with only members as results.
+    """
+    size, many, metric = parameters["objects"], parameters["queries"], parameters["metric"]
+    place, drawn = rng.normal(0, 5_000, (size, 2)), rng.random((size, 2))
+    turn, far = rng.random(many) * 2 * np.pi, 10 ** rng.uniform(4.3, 5.7, many)
+    spots = np.column_stack([far * np.cos(turn), far * np.sin(turn)])
+    if metric == "haversine":
+        place, spots = (np.array([8.0, 48.0]) + each / [74_400, 111_195] for each in (place, spots))
+    objects = {"id": np.arange(size), "x": place[:, 0].copy(), "y": place[:, 1].copy()}
+    queries = {"id": np.arange(many), "x": spots[:, 0].copy(), "y": spots[:, 1].copy()}
+    engines = {
+        way: MovingTopK(
+            over=OVER,
+            m=5,
+            score=_far_score(parameters["score"]),
+            metric=metric,
+            tuning={**ONE, "circle": way},
+        )
+        for way in ("closed", "lemma")
+    }
+    for engine in engines.values():
+        engine.upsert({**objects, **{name: drawn[:, at] for at, name in enumerate(OVER)}})
+        engine.subscribe(queries)
+
+    def renew(engine: MovingTopK) -> MovingTopK:
+        zones_of(engine).renew(np.arange(many, dtype=np.int32))
+        return engine
+
+    def shares(engine: MovingTopK) -> dict[str, float]:
+        around = World(objects, drawn, engine.score, metric, 10)
+        zones = [zone for zone in engine.zones().to_pylist() if zone["radius"] > 0]
+        mine = [zone["radius"] / true_radius(around, zone) for zone in zones]
+        of_any = [zone["radius"] / true_radius(around, zone, anyone=True) for zone in zones]
+        return {"share": float(np.median(mine)), "share of any": float(np.median(of_any))}
+
+    return Trial(
+        work=many,
+        contenders=[
+            Contender(
+                way,
+                prepare=partial(engines.get, way),
+                run=renew,
+                stats=MovingTopK.stats,
+                counters=lambda engine, _: shares(engine),
+            )
+            for way in engines
+        ],
+        baseline="lemma",
+        agrees=lambda answers: answers["closed"].results().equals(answers["lemma"].results()),
+    )
+
+
+def _far_score(name: str) -> scoring.Score:
+    """A score of two attributes in which 20 km count as much as the range of one."""
+    weights = [1.0, 1.0, 1 / 20_000]
+    if name == "own":
+        return scoring.function(lambda a, d: np.sqrt(d / 20_000) + a.sum(axis=1))
+    if name == "distance":
+        return scoring.weighted_distance([1, 1], offset=0.1)
+    if name == "product":
+        return scoring.weighted_product([1, 1, 1], offset=0.1)
+    return scoring.weighted_sum(weights) if name == "sum" else scoring.waspas(weights, 0.5, offset=0.1)

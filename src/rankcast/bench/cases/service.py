@@ -16,8 +16,9 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,7 @@ ARROW = "application/vnd.apache.arrow.stream"
 STREAM = "/v1/streams/s"
 OBJECTS = 10_000
 HOLDING = 1.0  # lists that an event changes, about
+T = TypeVar("T")
 
 
 class Served:
@@ -84,6 +86,13 @@ def post(path: str, body: bytes, media: str = "application/json") -> bytes:
     """A request as bytes."""
     head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {media}\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def on_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Run clients on the event loop that the service has too: they share its processors."""
+    import uvloop  # noqa: PLC0415  (comes with the service)
+
+    return uvloop.run(work)
 
 
 async def answered(reader: asyncio.StreamReader) -> bytes:
@@ -191,7 +200,7 @@ def publish(parameters: Parameters, rng: np.random.Generator) -> Trial:
         return events
 
     def over_http(events: list[dict[str, Any]]) -> dict[str, float]:
-        return asyncio.run(measured([post(f"{STREAM}/events", json.dumps(each).encode()) for each in events]))
+        return on_loop(measured([post(f"{STREAM}/events", json.dumps(each).encode()) for each in events]))
 
     async def measured(requests: list[bytes]) -> dict[str, float]:
         seconds = await load(served.port, requests, parameters["clients"])
@@ -258,7 +267,7 @@ def told(parameters: Parameters, rng: np.random.Generator) -> Trial:
     contender = Contender(
         "service",
         prepare=bodies,
-        run=lambda given: asyncio.run(measured(given)),
+        run=lambda given: on_loop(measured(given)),
         counters=lambda _, found: found,
     )
     return Trial(count, [contender], agrees=lambda answers: answers["service"]["heard"] == 1)
@@ -299,7 +308,7 @@ def forms(parameters: Parameters, rng: np.random.Generator) -> Trial:
         ]
 
     def send(clients: int) -> Any:
-        return lambda requests: len(asyncio.run(load(served.port, requests, clients)))
+        return lambda requests: len(on_loop(load(served.port, requests, clients)))
 
     return Trial(
         count,
@@ -343,7 +352,7 @@ def connect(parameters: Parameters, rng: np.random.Generator) -> Trial:
         open_ones.clear()
         return found
 
-    contender = Contender("receivers", run=lambda _: asyncio.run(all_of_them()))
+    contender = Contender("receivers", run=lambda _: on_loop(all_of_them()))
     return Trial(count, [contender], agrees=lambda answers: answers["receivers"] == count)
 
 
@@ -368,7 +377,7 @@ def subscribe(parameters: Parameters, rng: np.random.Generator) -> Trial:
         return filled(Served(), boxes.slice(0, 0), objects)
 
     def register(given: Served) -> int:
-        asyncio.run(load(given.port, bodies, 1))
+        on_loop(load(given.port, bodies, 1))
         found = given.ask("GET", STREAM)["subscriptions"]
         given.end()
         return int(found)
@@ -407,7 +416,7 @@ def overhead(parameters: Parameters, rng: np.random.Generator) -> Trial:
         return [objects_of(size, rng) for _ in range(count)]
 
     def over_http(requests: list[bytes]) -> int:
-        return len(asyncio.run(load(served.port, requests, 1)))
+        return len(on_loop(load(served.port, requests, 1)))
 
     def in_process(batches: list[pa.Table]) -> int:
         for batch in batches:

@@ -37,6 +37,7 @@ DATA = Path("../shared/data")
 REAL = {
     "places": ("geonames_cities1000.parquet", ("name", "admin1", "admin2", "country"), "lon", "lat"),
     "reviews": ("airbnb_geo_messages.parquet", ("text",), "lon", "lat"),
+    "tweets": ("us_geotweets_2016.parquet", ("text",), "lon", "lat"),
 }
 
 

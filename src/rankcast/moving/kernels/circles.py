@@ -2,14 +2,15 @@
 
 `preferred` returns a radius around the query inside which o stays before p, whatever is rounded there: 0 if
 none is known, at most `limit`. `irrelevant` does so for an object against all of the best: its irrelevant
-circle. There are three methods, of which the best that applies is taken:
+circle. There are four methods, of which the best that applies is taken:
 
 - `lemma`: the highest score of o in a circle against the lowest of p (Lemma 10): any metric, any score.
 - Closed forms in the euclidean plane, and in space. Weighted sum: where p comes before o, d(o) - d(p) > c,
   is bounded by one branch of a hyperbola with the foci o and p. Weighted product and distance: where
   d(p) < a d(o), by a circle of Apollonius. The radius is the distance to that curve: the largest circle
   there is.
-- `trim`: the paper's rectangles, for every other score in the plane.
+- Gains (`gain`), for every other score and metric: how much p may gain on o on a way.
+- `trim`: the paper's rectangles in the plane, if they are asked for.
 
 The hyperbola. In the frame of its axes, x^2/a^2 - y^2/b^2 = 1, the branch at x > 0 is (a sqrt(1 + s^2), b
 s). The nearest point to (X, Y), Y > 0, is where its normal goes through (X, Y): at the root s > 0 of
@@ -35,6 +36,7 @@ import math
 import numpy as np
 from numba import njit
 
+from rankcast.moving.kernels.gain import taxi_circle, turned_circle
 from rankcast.moving.kernels.scores import (
     APART,
     CLOSED,
@@ -58,7 +60,7 @@ from rankcast.moving.kernels.scores import (
     lowest,
     value,
 )
-from rankcast.structures.distance import EUCLIDEAN, HAVERSINE
+from rankcast.structures.distance import EUCLIDEAN, HAVERSINE, MANHATTAN
 from rankcast.structures.heap import pop, push
 from rankcast.structures.jit import EXACT
 
@@ -333,10 +335,17 @@ def _by_bounds(
     place: Place,
     limit: float,
 ) -> float:
-    """The preferred circle of any score, by the lemma and by rectangles."""
+    """The preferred circle of any score, by the lemma, and by gains or by rectangles."""
+    by_gain = form.way == CLOSED and form.metric != MANHATTAN
+    if by_gain and limit < np.inf and turned_circle(form, record, pair, place, np.nan, limit) == limit:
+        return limit
     found = lemma(form, record, pair, limit)
-    if found >= limit or form.way == LEMMA or form.metric in (HAVERSINE, SPACE):
+    if found >= limit or form.way == LEMMA:
         return found
+    if form.way == CLOSED and form.metric == MANHATTAN:
+        return taxi_circle(form, record, pair, place, found, limit)
+    if by_gain or form.metric in (HAVERSINE, SPACE):
+        return turned_circle(form, record, pair, place, found, limit)
     return max(found, trim(form, record[pair[0]], record[pair[1]], place, found, limit))
 
 

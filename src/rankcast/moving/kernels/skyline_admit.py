@@ -62,6 +62,7 @@ from rankcast.moving.kernels.skyline_search import (
 from rankcast.moving.kernels.skyline_zone import (
     EVERYWHERE,
     NEVER,
+    STRICT,
     UNIVERSE_LINES,
     bisector,
     carve,
@@ -80,10 +81,12 @@ class FoundSkylineZones(NamedTuple):
 
     Corners are relative to the query; `line` is the line of the edge that begins there, its complement at
     the last corner of a piece, and `owner` the object that comes into the skyline across it, or leaves it
-    (-1: none). `cut` says whether the universe bounds the zone.
+    (-1: none). `cut` says whether the universe bounds the zone; `judged`, how many members, results first,
+    have to be judged at every place, 0 if the results hold all over the zone.
     """
 
     result: Ints
+    judged: Ints
     count: Ints  # type: ignore[assignment]
     corners: Ints
     radius: Floats
@@ -185,13 +188,14 @@ def laid(
 
 @njit(**EXACT)
 def zones_of(
-    each: tuple[Ints, Ints, Ints, Floats, NDArray[np.bool_]], held: ZoneBuffers, used: tuple[int, int]
+    each: tuple[Ints, Ints, Ints, Ints, Floats, NDArray[np.bool_]], held: ZoneBuffers, used: tuple[int, int]
 ) -> FoundSkylineZones:
-    """What a pile holds; of each zone how many results, members, corners, its radius, whether it is cut."""
-    result, count, corners, radius, cut = each
+    """What a pile holds; of each zone results, judged, members, corners, its radius, whether it is cut."""
+    result, judged, count, corners, radius, cut = each
     shape, many = held.shape, used[1]
     return FoundSkylineZones(
         result,
+        judged,
         count,
         corners,
         radius,
@@ -206,22 +210,32 @@ def zones_of(
 
 @njit(**EXACT)
 def find_zones(
-    metric: int, tree: Rtree, seekers: Seekers, part: Ints, universe: Floats, m: int
+    metric: int, tree: Rtree, seekers: Seekers, part: Ints, universe: Floats, m: int, bare: NDArray[np.bool_]
 ) -> tuple[FoundSkylineZones, Ints]:
-    """The zones of a part of the queries, cut to a universe; and blocks opened, objects tried."""
+    """The zones of a part of the queries, cut to a universe; and blocks opened, objects tried.
+
+    Where `bare` says so a query gets its skyline, and a point for a zone.
+    """
     room, many = room_for(tree), part.size
     result, count, corners = np.zeros(many, np.int64), np.zeros(many, np.int64), np.zeros(many, np.int64)
-    radius, cut = np.zeros(many), np.zeros(many, np.bool_)
+    radius, cut, judged = np.zeros(many), np.zeros(many, np.bool_), np.zeros(many, np.int64)
     onto, extra, members, used = zone_buffers(), np.empty(m, np.int32), FIRST, FIRST
     for k in range(many):
         i = part[k]
         find_skyline(metric, tree, room, seekers, i)
         results = with_twins(tree, room)
         result[k] = results.size
-        if metric == EUCLIDEAN:
-            region, pieces, owner, radius[k] = carve(tree, room, seekers, i, universe)
+        if bare[i]:
+            count[k] = results.size
+            onto = ZoneBuffers(_added(onto.member, members, results, results.size), onto.shape, onto.owner)
+        elif metric == EUCLIDEAN:
+            zone = carve(tree, room, seekers, i, universe)
+            radius[k] = zone.radius
+            if zone.judging and zone.pieces > 0:
+                results = np.concatenate((results, zone.judged))
+                judged[k] = results.size
             onto, count[k], corners[k], cut[k] = laid(
-                onto, (members, used), results, result[k], region, pieces, owner
+                onto, (members, used), results, results.size, zone.region, zone.pieces, zone.owner
             )
         else:
             more, radius[k] = circle(metric, tree, room, seekers, i, extra)
@@ -229,14 +243,14 @@ def find_zones(
             onto = ZoneBuffers(_added(member, members + result[k], extra, more), onto.shape, onto.owner)
             count[k] = result[k] + more
         members, used = members + count[k], used + corners[k]
-    return zones_of((result, count, corners, radius, cut), onto, (members, used)), room.size[
+    return zones_of((result, judged, count, corners, radius, cut), onto, (members, used)), room.size[
         NODES : TRIED + 1
     ].copy()
 
 
 Bools = NDArray[np.bool_]
 Seen = tuple[Floats, Floats, Floats]  # places, distances and attributes of a skyline
-Spot = tuple[float, float, float]  # x, y, and how far away that is
+Spot = tuple[float, float, float, float, float]  # x, y from the query, how far away that is; x, y
 
 
 @njit(**EXACT)
@@ -285,7 +299,9 @@ def _without_cell(
     x, y = region.x[:corners], region.y[:corners]
     hull = region_for(SOME, ONE)
     box(hull, x.min(), y.min(), x.max(), y.max())
-    lines, cuts, shift = cell_cuts(here, one, seen, hull, radius_of(region, corners), np.empty((16, 3)))
+    lines, cuts, shift, _ = cell_cuts(
+        here, one, seen, hull, radius_of(region, corners), STRICT, np.empty((16, 3))
+    )
     if lines > 0:
         lines = needed_cuts(hull, cuts, lines)
     if lines == NEVER:
@@ -309,14 +325,14 @@ def _as_here(
     seen: tuple[Floats, Floats, Floats, Bools],
 ) -> tuple[Region, int, Ints]:
     """The part of a zone where an object and a skyline, some of which is `out` now, stand as they do here."""
-    x, y, away = here
+    x, y, away, at_x, at_y = here
     spot, far, attribute, out = seen
     spare, shift, line = region_for(MANY, SOME), 0.0, owner.size
     radius = radius_of(region, region.end[pieces - 1])
     for j in range(far.size):
         theirs, mine = compare(attribute, j, one, FIRST), compare(one, FIRST, attribute, j)
         apart = lead_of(min(away, far[j]), max(away, far[j]), PLANE_FUZZ)
-        if theirs + mine == 0 or (spot[j, 0] == x and spot[j, 1] == y) or apart >= 2 * radius:
+        if theirs + mine == 0 or (spot[j, 2] == at_x and spot[j, 3] == at_y) or apart >= 2 * radius:
             continue
         if theirs == 1 and not out[j]:
             return region, 0, owner
@@ -383,10 +399,11 @@ def _mended(
     """The skyline and the zone of a subscription at a place with an object; no pieces: not known so."""
     rows, spot, far, attribute = results_from(record, kept, row, place[0], place[1])
     region, pieces, owner = _zone_from(kept, row, place[0], place[1])
-    if pieces == 0:
+    if pieces == 0 or kept.judged[row] > 0:
         return rows, region, 0, owner
     away = distance(EUCLIDEAN, place[0], place[1], record[o, 0], record[o, 1])
-    here, one = (record[o, 0] - place[0], record[o, 1] - place[1], away), record[o : o + 1, PLACE:].copy()
+    here = (record[o, 0] - place[0], record[o, 1] - place[1], away, record[o, 0], record[o, 1])
+    one = record[o : o + 1, PLACE:].copy()
     lines, seen = owner.size, (spot, far, attribute)
     beaten, out = _dominance_of(seen, one, away)
     if beaten:
@@ -416,5 +433,5 @@ def admit(
         )
         result[k], radius[k], done[i] = results.size, radius_of(region, region.end[pieces - 1]), True
         members, used, k = members + count[k], used + corners[k], k + 1
-    each = result[:k], count[:k], corners[:k], radius[:k], cut[:k]
+    each = result[:k], np.zeros(k, np.int64), count[:k], corners[:k], radius[:k], cut[:k]
     return zones_of(each, onto, (members, used)), done

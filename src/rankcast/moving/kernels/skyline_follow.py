@@ -12,8 +12,8 @@ Zones that a changed object breaks (`mark_broken`, `mark_listing`). An object th
 if it is in the skyline somewhere in the zone, against the skyline of the zone: whatever is dominated
 everywhere in it by others changes nothing [Moving Lemma 4]. The zone of a query stays as large as can be as
 well: where the skyline differs, it differs with the object too, unless the object is all that is added. One
-that goes, or was another before, breaks the zones that have it as a result, and those that it bounds, which
-may now grow; both have it as a member.
+that goes, or was another before, breaks the zones that have it as a result. Those that it bounds are as safe
+as before: they may only grow, and are found anew when somebody wants to see them, not before (`loosen`).
 
 The impact region of an object is found by a search around it. The region is the Voronoi cell of the object
 among everything that is as good in each attribute [Moving §3.2]. Rivals come by their distance from the
@@ -49,25 +49,33 @@ from rankcast.moving.kernels.convex import (
 from rankcast.moving.kernels.rtree import BRANCH, Rtree, root_of
 from rankcast.moving.kernels.rtree_search import HEAP, child_distance
 from rankcast.moving.kernels.skyline_search import PLACE, Room, fuzz_of, lead_of, room_for
-from rankcast.moving.kernels.skyline_zone import EVERYWHERE, bisector, cell_cuts, needed_cuts
+from rankcast.moving.kernels.skyline_zone import EVERYWHERE, STRICT, bisector, cell_cuts, needed_cuts
 from rankcast.structures.distance import EUCLIDEAN, distance
 from rankcast.structures.heap import pop, push
 from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]
+Bools = NDArray[np.bool_]
 
 UNKNOWN = -2  # the owner of an edge that nobody noted
 SLACK = 2.0**-40  # of the size of a zone: what a disc is smaller, whatever is rounded
 
 
 class SkylineZoneColumns(NamedTuple):
-    """Zones by subscription: centre, radius, disc (n, 3), how many members are results; members, corners."""
+    """Zones by subscription: centre, radius, disc (n, 3), how many members are results; members, corners.
+
+    Where `judged` is not 0, so many members, results first, are to be judged at every place in the zone: see
+    `rankcast.moving.kernels.skyline_zone`. A `loose` zone may be larger than it is; without corners it is a
+    point because nobody wants more.
+    """
 
     x: Floats
     y: Floats
     radius: Floats
     disc: Floats
     result: Ints
+    judged: Ints
+    loose: Bools
     start: Ints
     count: Ints  # type: ignore[assignment]
     member: Rows
@@ -144,7 +152,10 @@ def as_good(record: Floats, one: int, other: int) -> int:
 def results_from(
     record: Floats, kept: SkylineZoneColumns, row: int, x: float, y: float
 ) -> tuple[Rows, Floats, Floats, Floats]:
-    """The results of a zone as seen from a place, by distance: rows, places, distances, attributes."""
+    """The results of a zone as seen from a place, by distance: rows, places, distances, attributes.
+
+    Places (n, 4) are relative to that place, then as they are.
+    """
     first, size = kept.start[row], kept.result[row]
     rows, away = np.empty(size, np.int32), np.empty(size)
     for j in range(size):
@@ -154,10 +165,11 @@ def results_from(
             away[at], rows[at] = away[at - 1], rows[at - 1]
             at -= 1
         away[at], rows[at] = far, o
-    spot, attribute = np.empty((size, 2)), np.empty((size, record.shape[1] - PLACE))
+    spot, attribute = np.empty((size, 4)), np.empty((size, record.shape[1] - PLACE))
     for j in range(size):
         o = rows[j]
         spot[j, 0], spot[j, 1] = record[o, 0] - x, record[o, 1] - y
+        spot[j, 2], spot[j, 3] = record[o, 0], record[o, 1]
         for a in range(attribute.shape[1]):
             attribute[j, a] = record[o, PLACE + a]
     return rows, spot, away, attribute
@@ -205,21 +217,22 @@ def read_results(
 ) -> tuple[Rows, Rows, Floats, Ints]:
     """The results of subscriptions at places inside their zones: whose, items, distances, ranks."""
     start, member, result, count = kept.start, kept.member, kept.result, kept.count
-    euclidean = metric == EUCLIDEAN
-    total = 0
+    judged, total = kept.judged, 0
+    plain = np.empty(rows.size, np.bool_)
     for i in range(rows.size):
-        total += result[rows[i]] if euclidean else count[rows[i]]
+        plain[i] = metric == EUCLIDEAN and judged[rows[i]] == 0
+        total += result[rows[i]] if plain[i] else count[rows[i]]
     owner, item, score = np.empty(total, np.int32), np.empty(total, np.int32), np.empty(total)
     rank, used = np.empty(total, np.int64), 0
     for i in range(rows.size):
         row = rows[i]
-        size = result[row] if euclidean else count[row]
+        size = result[row] if plain[i] else judged[row] if metric == EUCLIDEAN else count[row]
         for j in range(size):
             o = member[start[row] + j]
             item[used + j] = o
             score[used + j] = distance(metric, x[i], y[i], record[o, 0], record[o, 1])
         _sort(score[used : used + size], item[used : used + size], label)
-        if not euclidean:
+        if not plain[i]:
             size = _undominated(record, score[used : used + size], item[used : used + size])
         for j in range(size):
             owner[used + j], rank[used + j] = row, j + 1
@@ -312,38 +325,71 @@ def impact_box(tree: Rtree, room: Room, record: Floats, o: int, universe: Floats
     out[2], out[3] = out[2] + record[o, 0] + give, out[3] + record[o, 1] + give
 
 
-Bools = NDArray[np.bool_]
-
 FEW = 4
 FEW_ZONES = 50
 
 
 @njit(**EXACT)
 def mark_listing(
-    kept: SkylineZoneColumns, rows: Rows, objects: Rows, among: int, left: int, marked: Bools
+    kept: SkylineZoneColumns,
+    rows: Rows,
+    objects: Rows,
+    sizes: tuple[int, int],
+    euclidean: bool,
+    marked: Bools,
+    loosened: Bools,
 ) -> None:
-    """Mark the zones, of some subscriptions, that have one of the objects, of `among` rows, as a member.
+    """Mark the zones, of some subscriptions, that have one of the objects as a member.
 
-    All zones list them `left` times: then there are no more. Cost: O(members); a few objects are compared
-    one by one, which is far quicker than to look up whether a member is one of them.
+    In the plane those that have it as a result, or judge it, are `marked`, and those that it but bounds
+    `loosened`. `sizes` are how many rows objects have, and how often all zones list these objects: then there
+    are no more. Cost: O(members); a few objects are compared one by one, which is far quicker than to look up
+    whether a member is one of them.
     """
-    start, count, member = kept.start, kept.count, kept.member
-    wanted = np.zeros(among if objects.size > FEW else 0, np.bool_)
+    start, count, member, left = kept.start, kept.count, kept.member, sizes[1]
+    wanted = np.zeros(sizes[0] if objects.size > FEW else 0, np.bool_)
     if wanted.size:
         wanted[objects] = True
     for row in rows:
-        mine, found = member[start[row] : start[row] + count[row]], 0
+        first, size = start[row], count[row]
+        held = min(size, max(kept.result[row], kept.judged[row])) if euclidean else size
+        inner, outer = 0, 0
         if objects.size <= FEW:
             for o in objects:
-                for each in mine:
-                    found += each == o
+                for each in member[first : first + held]:
+                    inner += each == o
+                for each in member[first + held : first + size]:
+                    outer += each == o
         else:
-            for each in mine:
-                found += wanted[each]
-        marked[row] |= found > 0
-        left -= found
+            for each in member[first : first + held]:
+                inner += wanted[each]
+            for each in member[first + held : first + size]:
+                outer += wanted[each]
+        marked[row] |= inner > 0
+        loosened[row] |= outer > 0
+        left -= inner + outer
         if left <= 0:
             return
+
+
+@njit(**EXACT)
+def loosen(kept: SkylineZoneColumns, rows: Rows, objects: Rows) -> None:
+    """Take objects that go out of the members of zones that they but bound; their edges are nobody's then."""
+    count, member, owner = kept.count, kept.member, kept.owner
+    for row in rows:
+        first, at = kept.start[row], kept.start[row]
+        for j in range(first, first + count[row]):
+            gone = False
+            for o in objects:
+                gone |= member[j] == o
+            if not gone:
+                member[at] = member[j]
+                at += 1
+        count[row] = at - first
+        for j in range(kept.corner[row], kept.corner[row] + kept.corners[row]):
+            for o in objects:
+                if owner[j] == o:
+                    owner[j] = UNKNOWN
 
 
 @njit(**EXACT)
@@ -351,7 +397,7 @@ def _meets(record: Floats, kept: SkylineZoneColumns, row: int, o: int, away: flo
     """Whether the cell of an object meets a zone."""
     x, y, one = kept.x[row], kept.y[row], record[o : o + 1, PLACE:].copy()
     _, spot, far, attribute = results_from(record, kept, row, x, y)
-    here = (record[o, 0] - x, record[o, 1] - y, away)
+    here = (record[o, 0] - x, record[o, 1] - y, away, record[o, 0], record[o, 1])
     cuts, begin, all_ends = np.empty((16, 3)), kept.corner[row], kept.corner[row] + kept.corners[row]
     held = Region(kept.corner_x, kept.corner_y, kept.line, kept.corner)
     for end in range(begin + 1, all_ends + 1):
@@ -359,7 +405,9 @@ def _meets(record: Floats, kept: SkylineZoneColumns, row: int, o: int, away: flo
             continue
         piece = region_for(end - begin, ONE)
         piece.end[0] = copied(held, begin, end, piece, FIRST)
-        lines, cuts, _ = cell_cuts(here, one, (spot, far, attribute), piece, kept.radius[row], cuts)
+        lines, cuts, _, _ = cell_cuts(
+            here, one, (spot, far, attribute), piece, kept.radius[row], STRICT, cuts
+        )
         if lines > 0:
             lines = needed_cuts(piece, cuts, lines)
         if lines >= EVERYWHERE:
@@ -372,7 +420,7 @@ def _meets(record: Floats, kept: SkylineZoneColumns, row: int, o: int, away: flo
 def _breaks(metric: int, record: Floats, kept: SkylineZoneColumns, row: int, o: int) -> bool:
     """Whether an object that is no member may be in the skyline somewhere in a zone."""
     x, y, fuzz = kept.x[row], kept.y[row], fuzz_of(metric)
-    if metric == EUCLIDEAN and kept.corners[row] == 0:
+    if metric == EUCLIDEAN and kept.corners[row] == 0 and not kept.loose[row]:
         return True
     away = distance(metric, x, y, record[o, 0], record[o, 1])
     first, dominated = kept.start[row], False
@@ -408,7 +456,7 @@ def _near(
     lower, upper = filters
     low_x, low_y, high_x, high_y, size = around[0], around[1], around[2], around[3], 0
     for row in rows:
-        passes, everywhere = True, corners[row] == 0
+        passes, everywhere = True, corners[row] == 0 and not kept.loose[row]
         for a in range(one.size):
             passes &= lower[row, a] <= one[a] <= upper[row, a]
             everywhere |= lower[row, a] > -np.inf or upper[row, a] < np.inf

@@ -32,12 +32,23 @@ Rounding. Results go by distances as computed, so near a bisector they may say o
 difference of two distances changes along the normal by |os| / far a unit, and rounding changes it by some
 units in the last place of far: the bisector is uncertain by eps far^2 / |os|, and that is what cuts give way
 by (`MARGIN`): cells of results are cut smaller, those of others larger. Strictly inside of what is left, the
-computed skyline is S.
+computed skyline is S. A computed distance is off by three units of rounding at most, so that of two by six;
+places relative to the query, rounded, turn a bisector by three more: `MARGIN` has sixteen.
+
+Objects a rounding error apart. `far` counts from the zone as it is when a cut is made, at first from the
+whole universe, and where |os| is tiny the margin may eat the zone. Where margins were coarse, a zone is
+found again (`carve`): once with cells that give way to the other side, which tells how far a zone can reach
+at all, then within that reach, so that `far` is that of the final zone. Of a pair whose margin is coarse
+even then, rounding says who is nearer, at every place anew: such pairs are judged. They cut nothing; what
+is not in S of them becomes a member. Let M be S and those. Each object outside M is dominated all over the
+zone by one in M, so the skyline anywhere in the zone is that of M alone, by distances as computed: whatever
+dominates one in M and is none itself is dominated by another in M, which dominates that one too.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -84,7 +95,11 @@ from rankcast.structures.distance import EUCLIDEAN, distance
 from rankcast.structures.heap import pop, push
 from rankcast.structures.jit import EXACT
 
-MARGIN = 2.0**-45
+MARGIN = 2.0**-49
+COARSE = 1.0 / 16  # of the radius: a margin that asks for a closer look, or for judging
+FINE = 2.0**-30  # of the universe: a margin that does no harm; then a zone is a point for other reasons
+STRICT, LENIENT = 1.0, -1.0  # which way cells give for rounding
+MOST_JUDGED = 64  # more objects than that, so close together, are not worth it
 NEVER, EVERYWHERE = -1, 0
 UNIVERSE_LINES = 4
 
@@ -128,16 +143,18 @@ def owned(owner: Ints, line: int, lines: int, row: int) -> Ints:
 
 @njit(**EXACT)
 def shared_cell(
-    rows: Rows, found: tuple[Floats, Floats, Floats], region: Region, spare: Region
-) -> tuple[Region, int, int, Ints, float]:
+    rows: Rows, found: tuple[Floats, Floats, Floats], region: Region, spare: Region, give: float, judge: bool
+) -> tuple[Region, int, int, Ints, tuple[float, float, bool]]:
     """The common part of the cells of a skyline, by distance, inside a region of one piece, a box.
 
-    `found` are places, distances and attributes of the skyline. Returns that region, how many corners it has
-    (0: nothing is left), the next number of a line, who leaves the skyline across each line (-1: nobody, it
-    is one of the box), and how far margins may have shifted the region.
+    `found` are places, distances and attributes of the skyline; `give` is STRICT or LENIENT; `judge` says
+    to pass over pairs of a coarse margin. Returns that region, how many corners it has (0: nothing is left),
+    the next number of a line, who leaves the skyline across each line (-1: nobody, it is one of the box); and
+    how far margins may have shifted the region, the coarsest that counted, and whether a pair was passed
+    over.
     """
     spot, away, attribute = found
-    corners, line, shift = region.end[0], UNIVERSE_LINES + FIRST, 0.0
+    corners, line, shift, coarse, passed = region.end[0], UNIVERSE_LINES + FIRST, 0.0, 0.0, False
     owner = owned(np.empty(0, np.int64), FIRST, line, -ONE)
     radius = radius_of(region, corners)
     many = spot.shape[0]
@@ -146,19 +163,23 @@ def shared_cell(
             if lead_of(away[i], away[j], PLANE_FUZZ) >= 2 * radius:
                 break
             compared = compare(attribute, j, attribute, i)
-            if compared == 0 or (spot[i, 0] == spot[j, 0] and spot[i, 1] == spot[j, 1]):
+            if compared == 0 or (spot[i, 2] == spot[j, 2] and spot[i, 3] == spot[j, 3]):
                 continue
             nx, ny, c, margin = bisector(spot[i, 0], spot[i, 1], spot[j, 0], spot[j, 1], radius)
-            if c - margin >= radius:
+            if c - give * margin >= radius:
+                continue
+            coarse = max(coarse, margin)
+            if judge and margin > COARSE * radius:
+                passed = True
                 continue
             spare = roomy(spare, corners + 1, ONE)
-            corners = clip(region, FIRST, corners, (nx, ny, c - margin, line), spare, FIRST)
-            if compared == 1 or corners == 0:
-                return region, 0, line, owner, shift
+            corners = clip(region, FIRST, corners, (nx, ny, c - give * margin, line), spare, FIRST)
+            if (compared == 1 and give == STRICT) or corners == 0:
+                return region, 0, line, owner, (shift, coarse, passed)
             region, spare, owner = spare, region, owned(owner, line, ONE, np.int64(rows[i]))
             radius, line, shift = radius_of(region, corners), line + 1, max(shift, margin)
     region.end[0] = corners
-    return region, corners, line, owner, shift
+    return region, corners, line, owner, (shift, coarse, passed)
 
 
 @njit(**EXACT)
@@ -172,40 +193,45 @@ def _twice(cuts: Floats) -> Floats:
 
 @njit(**EXACT)
 def cell_cuts(
-    here: tuple[float, float, float],
+    here: tuple[float, float, float, float, float],
     one: Floats,
     found: tuple[Floats, Floats, Floats],
     hull: Region,
     radius: float,
+    give: float,
     cuts: Floats,
-) -> tuple[int, Floats, float]:
-    """The cuts of the cell of an object: at (x, y), this far away, with attributes `one` (1, d).
+) -> tuple[int, Floats, float, float]:
+    """The cuts of the cell of an object: at `here`, with attributes `one` (1, d).
+
+    `here` is its place relative to the query, its distance, and its place.
 
     `found` is the skyline: places, distances, attributes; `hull` one piece around the zone, which lies
-    within `radius`. Returns NEVER if the cell certainly misses the hull, EVERYWHERE, or how many cuts; the
-    table of cuts, grown if need be; and how far margins may have shifted it. Lemmas 6 to 8 [Moving
-    §3.4.3]: a cut that the hull is all beyond ends it, and so does an intersection that becomes empty.
+    within `radius`; `give` is STRICT or LENIENT. Returns NEVER if the cell certainly misses the hull,
+    EVERYWHERE, or how many cuts; the table of cuts, grown if need be; how far margins may have shifted it;
+    and the coarsest of all margins. Lemmas 6 to 8 [Moving §3.4.3]: a cut that the hull is all beyond ends
+    it, and so does an intersection that becomes empty.
     """
-    x, y, d = here
+    x, y, d, at_x, at_y = here
     spot, away, attribute = found
-    size, shift, corners = 0, 0.0, hull.end[0]
+    size, shift, corners, coarse = 0, 0.0, hull.end[0], 0.0
     for j in range(spot.shape[0]):
         if lead_of(d, away[j], PLANE_FUZZ) >= 2 * radius:
             break
         if compare(attribute, j, one, FIRST) == 0:
             continue
-        if (spot[j, 0] == x and spot[j, 1] == y) or lead_of(away[j], d, PLANE_FUZZ) >= 2 * radius:
-            return NEVER, cuts, shift
+        if (spot[j, 2] == at_x and spot[j, 3] == at_y) or lead_of(away[j], d, PLANE_FUZZ) >= 2 * radius:
+            return NEVER, cuts, shift, coarse
         nx, ny, c, margin = bisector(x, y, spot[j, 0], spot[j, 1], radius)
-        least, most = reach(hull, FIRST, corners, (nx, ny, c + margin, FIRST))
+        coarse = max(coarse, margin)
+        least, most = reach(hull, FIRST, corners, (nx, ny, c + give * margin, FIRST))
         if least > 0.0:
-            return NEVER, cuts, shift
+            return NEVER, cuts, shift, coarse
         if most > 0.0:
             if size == cuts.shape[0]:
                 cuts = _twice(cuts)
-            cuts[size, 0], cuts[size, 1], cuts[size, 2] = nx, ny, c + margin
+            cuts[size, 0], cuts[size, 1], cuts[size, 2] = nx, ny, c + give * margin
             size, shift = size + 1, max(shift, margin)
-    return size, cuts, shift
+    return size, cuts, shift, coarse
 
 
 @njit(**EXACT)
@@ -230,12 +256,13 @@ def needed_cuts(hull: Region, cuts: Floats, lines: int) -> int:
 
 @njit(**EXACT)
 def _spots(tree: Rtree, room: Room, x: float, y: float) -> Floats:
-    """Places (n, 2) of the skyline relative to a place."""
-    spot, point, rows = np.empty((room.size[FOUND], 2)), tree.point, room.row
+    """Places (n, 4) of the skyline: relative to a place, which may make two of them one; and as they are."""
+    spot, point, rows = np.empty((room.size[FOUND], 4)), tree.point, room.row
     for i in range(spot.shape[0]):
         place = tree.place[rows[i]]
         leaf, slot = place // BRANCH, place % BRANCH
-        spot[i, 0], spot[i, 1] = point[leaf, 0, slot] - x, point[leaf, 1, slot] - y
+        spot[i, 2], spot[i, 3] = point[leaf, 0, slot], point[leaf, 1, slot]
+        spot[i, 0], spot[i, 1] = spot[i, 2] - x, spot[i, 3] - y
     return spot
 
 
@@ -318,8 +345,14 @@ def _take_up(room: Room, bound: float) -> None:
 
 @njit(**EXACT)
 def _cell(
-    tree: Rtree, row: int, here: Floats, found: tuple[Floats, Floats, Floats], hull: Region, table: Floats
-) -> tuple[int, Floats, float]:
+    tree: Rtree,
+    row: int,
+    here: Floats,
+    found: tuple[Floats, Floats, Floats],
+    hull: Region,
+    give: float,
+    table: Floats,
+) -> tuple[int, Floats, float, float]:
     """The cuts that bound the cell of an object within the hull, as `cell_cuts` gives them.
 
     `here` is the query's place, then anything, then the radius of the zone.
@@ -329,30 +362,47 @@ def _cell(
     point_attributes(tree, leaf, slot, one)
     x, y = tree.point[leaf, 0, slot], tree.point[leaf, 1, slot]
     away = distance(EUCLIDEAN, here[0], here[1], x, y)
-    lines, table, shift = cell_cuts((x - here[0], y - here[1], away), one, found, hull, here[3], table)
+    spot = x - here[0], y - here[1], away, x, y
+    lines, table, shift, coarse = cell_cuts(spot, one, found, hull, here[3], give, table)
     if lines > 0:
         lines = needed_cuts(hull, table, lines)
-    return lines, table, shift
+    return lines, table, shift, coarse
+
+
+class Carved(NamedTuple):
+    """A zone: its pieces, how many, owners of lines, radius; how coarse margins were, what is judged.
+
+    The owner of a line is who comes into the skyline across it, or leaves it; -1 if it is the universe's.
+    `coarse` is the coarsest margin that counted; `judging` says that the results are to be
+    judged at every place, together with the rows `judged`.
+    """
+
+    region: Region
+    pieces: int
+    owner: Ints
+    radius: float
+    coarse: float
+    judging: bool
+    judged: Rows
 
 
 @njit(**EXACT)
-def carve(
-    tree: Rtree, room: Room, seekers: Seekers, i: int, universe: Floats
-) -> tuple[Region, int, Ints, float]:
-    """The zone of query i, whose skyline has been found: its pieces, how many, owners of lines, radius.
-
-    The owner of a line is who comes into the skyline across it, or leaves it; -1 if it is the universe's.
-    """
+def _carve(
+    tree: Rtree, room: Room, seekers: Seekers, i: int, universe: Floats, give: float, judge: bool
+) -> Carved:
+    """The zone of query i within a universe, as `carve` gives it, with margins as they come."""
     size, x, y, one = room.size, seekers.x[i], seekers.y[i], np.empty((1, room.attribute.shape[1]))
     found = (_spots(tree, room, x, y), room.away, room.attribute)
     region, spare = region_for(MANY, SOME), region_for(MANY, SOME)
     box(region, universe[0] - x, universe[1] - y, universe[2] - x, universe[3] - y)
-    region, corners, line, owner, shift = shared_cell(room.row, found, region, spare)
+    region, corners, line, owner, margins = shared_cell(room.row, found, region, spare, give, judge)
+    shift, coarse, judging = margins
     spare, hull = region_for(MANY, SOME), region_for(corners, ONE)
     hull.end[0] = copied(region, FIRST, corners, hull, FIRST)
     pieces = keep_part(region, ONE, 4 * shift) if corners > 0 else 0
     radius = radius_of(region, corners) if pieces > 0 else 0.0
     table, here, last = np.empty((16, 3)), np.array([x, y, 0.0, radius]), np.int64(-1)
+    judged, many = np.empty(MOST_JUDGED if judge else 0, np.int32), 0
     _take_up(room, 2 * radius)
     while size[HEAP] > 0 and pieces > 0 and room.key[0] < 2 * radius:
         entry, here[3] = room.entry[0], radius
@@ -365,11 +415,19 @@ def carve(
             continue
         if last >= 0 and alike(tree, ~entry, last):
             continue  # its cell has been taken away
-        last = ~entry
-        lines, table, moved = _cell(tree, ~entry, here, found, hull, table)
+        lines, table, moved, coarsest = _cell(tree, ~entry, here, found, hull, give, table)
         if lines == NEVER:
+            last = ~entry
             continue
-        left, shift = 0, max(shift, moved)
+        coarse = max(coarse, coarsest)
+        if judge and coarsest > COARSE * radius:
+            if many == MOST_JUDGED:
+                pieces = 0
+                break
+            judged[many], judging = ~entry, True
+            many += 1
+            continue
+        last, left, shift = ~entry, 0, max(shift, moved)
         if lines > 0:
             after, left = subtract(region, pieces, table, lines, line, spare)
             spare, region = region, after
@@ -377,7 +435,28 @@ def carve(
         owner, line = owned(owner, line, lines, ~entry), line + lines
         radius = radius_of(region, region.end[pieces - 1]) if pieces > 0 else 0.0
     size[HEAP] = 0
-    return region, pieces, owner, radius
+    return Carved(region, pieces, owner, radius, coarse, judging, judged[:many])
+
+
+@njit(**EXACT)
+def carve(tree: Rtree, room: Room, seekers: Seekers, i: int, universe: Floats) -> Carved:
+    """The zone of query i, whose skyline has been found.
+
+    Where margins are fine, they are those of the first try; else those of the zone as it turns out.
+    """
+    zone = _carve(tree, room, seekers, i, universe, STRICT, False)
+    within, x, y = universe.copy(), seekers.x[i], seekers.y[i]
+    whole = max(universe[2] - universe[0], universe[3] - universe[1])
+    if zone.coarse <= COARSE * zone.radius or zone.coarse <= FINE * whole:
+        return zone
+    for _ in range(2):
+        reach_ = _carve(tree, room, seekers, i, within, LENIENT, False).radius * (1 + COARSE)
+        if not reach_ > 0.0:
+            return zone
+        within[0], within[1] = max(universe[0], x - reach_), max(universe[1], y - reach_)
+        within[2], within[3] = min(universe[2], x + reach_), min(universe[3], y + reach_)
+    closer = _carve(tree, room, seekers, i, within, STRICT, True)
+    return closer if closer.radius > zone.radius else zone
 
 
 @njit(**EXACT)

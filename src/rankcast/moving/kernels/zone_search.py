@@ -24,6 +24,7 @@ import numpy as np
 from numba import njit
 
 from rankcast.moving.kernels.circles import Best, highest_of, irrelevant
+from rankcast.moving.kernels.gain import box_behind
 from rankcast.moving.kernels.rtree import BRANCH, Rtree
 from rankcast.moving.kernels.rtree_search import (
     BOARD,
@@ -43,6 +44,8 @@ from rankcast.moving.kernels.rtree_search import (
 )
 from rankcast.moving.kernels.scores import (
     DISTANCE,
+    LEMMA,
+    SPACE,
     Floats,
     Ints,
     Place,
@@ -91,6 +94,43 @@ def _lowest_in(
     d = to_child(low, high, form.metric, place, block, slot)
     s = high[block, 2, slot] if form.kind == DISTANCE else low[block, 2, slot]
     return lowest(form, s, low[block, 3, slot], d, radius)
+
+
+@njit(**EXACT)
+def _stays_behind(
+    form: ScoreForm,
+    tree: Rtree,
+    record: Floats,
+    place: Place,
+    best: Best,
+    entry: int,
+    reach: float,
+    radius: float,
+) -> bool:
+    """Whether nothing in an entry comes before one of the best in a circle, whose reach is given.
+
+    By Lemma 11, and where that does not tell, by what objects may gain on each other (`gain`).
+    """
+    low, high, metric = tree.low, tree.high, form.metric
+    if _lowest_in(form, low, high, record, place, entry, radius) > reach:
+        return True
+    if metric == SPACE or form.way == LEMMA or radius == np.inf:
+        return False
+    if entry < 0:
+        x, y, static = record[~entry, 0], record[~entry, 1], (record[~entry, 2], record[~entry, 3])
+        box, near = (x, x, y, y), apart(metric, place, at_row(metric, record, ~entry))
+    else:
+        block, slot = entry // BRANCH, entry % BRANCH
+        near = to_child(low, high, metric, place, block, slot)
+        static = high[block, 2, slot] if form.kind == DISTANCE else low[block, 2, slot], low[block, 3, slot]
+        box = low[block, 0, slot], high[block, 0, slot], low[block, 1, slot], high[block, 1, slot]
+    rows, _, aways = best
+    for j in range(rows.size - 1, -1, -1):
+        o = rows[j]
+        mine = at_row(metric, record, o), (record[o, 2], record[o, 3]), aways[j]
+        if not box_behind(form, mine, static, box, near, place, radius):
+            return False
+    return True
 
 
 @njit(**EXACT)
@@ -147,7 +187,7 @@ def _safe_radius(
         middle, safe = 0.5 * (low + high), True
         reach = highest_of(form, record, best, middle)
         for j in range(left):
-            if _lowest_in(form, tree.low, tree.high, record, place, entries[j], middle) <= reach:
+            if not _stays_behind(form, tree, record, place, best, entries[j], reach, middle):
                 safe = False
                 break
         low, high = (middle, high) if safe else (low, middle)
@@ -168,7 +208,7 @@ def _shrink(
     """Look for smaller circles among everything deferred; return the reach of the zone that is left."""
     best, circles, others = zone
     keys, entries, deferred, leasts = space.key, space.entry, space.deferred, space.least
-    nears, size, low, high = space.near, space.size, tree.low, tree.high
+    nears, size = space.near, space.size
     place, last = place_of(form.metric, queries, i), circles.size - 1
     reach = highest_of(form, record, best, circles[last])
     spent = size[NODES] + size[TRIED] + BUDGET
@@ -184,7 +224,7 @@ def _shrink(
             reach = highest_of(form, record, best, circles[last])
             break
         entry, size[HEAP] = entries[0], pop(keys, entries, size[HEAP])
-        if _lowest_in(form, low, high, record, place, entry, circles[last]) > reach:
+        if _stays_behind(form, tree, record, place, best, entry, reach, circles[last]):
             continue
         if entry >= 0:
             _unfold(form, tree, space, queries, i, entry)

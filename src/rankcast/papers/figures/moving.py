@@ -22,6 +22,7 @@ from rankcast.moving.kernels.rtree_search import Queries
 
 HOUR: dict[str, Any] = {"queries": [100], "duration": [3_600]}
 MINUTES: dict[str, Any] = {"queries": [20], "duration": [120]}
+REAL: dict[str, Any] = {"places": ["california"]}  # points of interest and roads
 DEFAULT = {"objects": [100_000], "attributes": [3], "k": [10], "speed": [60], "weight": [1.0], **HOUR}
 BRIEF = {"objects": [5_000], "attributes": [3], "k": [10], "speed": [60], "weight": [1.0], **MINUTES}
 LEVELS = ("1", "2", "5", "k")
@@ -130,24 +131,29 @@ def servers(
 
 def _figures(x: str, title: str) -> tuple[Figure, ...]:
     """Server CPU and node accesses over a parameter."""
-    return (Figure(f"{title}: server CPU", x, "seconds"), Figure(f"{title}: nodes", x, "nodes"))
+    series = ("places",)
+    return (
+        Figure(f"{title}: server CPU", x, "seconds", series),
+        Figure(f"{title}: nodes", x, "nodes", series),
+    )
 
 
 def _over_k(number: int, name: str, seed: int) -> None:
     """Declare a figure of one score over k."""
+    values = [1, 5, 10, 15, 20]
     word = {"sum": "weighted sum", "product": "weighted product", "distance": "weighted distance"}[name]
 
     @case(
         f"moving-topk.figure-{number}",
         small={**BRIEF, "k": [1, 5]},
-        full={**DEFAULT, "k": [1, 5, 10, 15, 20]},
+        full=[{**DEFAULT, "k": values}, {**DEFAULT, "k": values, **REAL}],
         seed=seed,
         unit="position",
         reproduces=f"[Moving Fig. {number}]",
         runs=5,
         figures=(
             *_figures("k", f"Figure {number}, {word}"),
-            Figure(f"Figure {number}: radius", "k", "radius"),
+            Figure(f"Figure {number}: radius", "k", "radius", ("places",)),
         ),
     )
     def figure(parameters: Parameters, rng: np.random.Generator) -> Trial:
@@ -159,13 +165,15 @@ for _number, _name in ((13, "sum"), (14, "product"), (15, "distance")):
     _over_k(_number, _name, 80 + _number)
 
 
-def _over(number: int, name: str, title: str, full: list[Any], small: list[Any]) -> None:
-    """Declare a figure of the weighted sum over a parameter of the workload."""
+def _over(
+    number: int, name: str, title: str, full: list[Any], small: list[Any], real: list[Any] | None = None
+) -> None:
+    """Declare a figure of the weighted sum over a parameter of the workload; `real` in California."""
 
     @case(
         f"moving-topk.figure-{number}",
         small={**BRIEF, name: small},
-        full={**DEFAULT, name: full},
+        full=[{**DEFAULT, name: full}, {**DEFAULT, name: real or full, **REAL}],
         seed=80 + number,
         unit="position",
         reproduces=f"[Moving Fig. {number}]",
@@ -178,7 +186,14 @@ def _over(number: int, name: str, title: str, full: list[Any], small: list[Any])
         return servers(parameters, rng, score, ("5", "k"))
 
 
-_over(16, "objects", "objects", [50_000, 75_000, 100_000, 125_000, 150_000], [2_000, 5_000])
+_over(
+    16,
+    "objects",
+    "objects",
+    [50_000, 75_000, 100_000, 125_000, 150_000],
+    [2_000, 5_000],
+    [50_000, 75_000, 100_000],  # there are 104,770 points
+)
 _over(17, "attributes", "attributes", [1, 2, 3, 4], [1, 3])
 _over(18, "speed", "km/h", [40, 60, 80, 100, 120], [40, 120])
 _over(19, "weight", "weight of distance", [0.25, 0.5, 1.0, 2.0, 4.0], [0.5, 2.0])

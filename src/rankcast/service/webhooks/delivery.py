@@ -20,10 +20,10 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rankcast.service import hub
-from rankcast.service.hub import Place, Told
 from rankcast.service.problems import Problem
-from rankcast.service.stream import Stream
+from rankcast.service.streams.stream import Stream
+from rankcast.service.telling import hub
+from rankcast.service.telling.hub import Place, Told
 from rankcast.service.webhooks.outbound import Outbound
 from rankcast.service.webhooks.store import Letter, Webhook, headers_of
 

@@ -10,14 +10,14 @@ from typing import Any
 from starlette.responses import Response
 
 from rankcast.errors import InputError, SettingError, shown
-from rankcast.service import handlers
-from rankcast.service.gate import Call
 from rankcast.service.problems import Problem
-from rankcast.service.stream import Stream
-from rankcast.service.streams import NAME
+from rankcast.service.requests import handlers
+from rankcast.service.requests.gate import Call
+from rankcast.service.streams.directory import NAME
+from rankcast.service.streams.stream import Stream
+from rankcast.service.streams.writing import Outcome
 from rankcast.service.webhooks.outbound import check_url
 from rankcast.service.webhooks.store import PREFIX, Webhook, key_of
-from rankcast.service.writing import Outcome
 
 KEYS = ("url", "secret", "subscriptions")
 

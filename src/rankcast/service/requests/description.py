@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rankcast.service.stream import Stream
+from rankcast.service.streams.stream import Stream
 
 
 def inputs(stream: Stream) -> dict[str, list[dict[str, Any]]]:

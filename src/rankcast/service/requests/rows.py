@@ -1,7 +1,7 @@
 """Rows in and tables out: JSON, JSON lines, and Arrow streams.
 
 Input is limited before it is read: a compressed body is unpacked only up to the limit, and an
-Arrow stream announces the size of its buffers (`rankcast.service.arrow_streams`) before they are allocated.
+Arrow stream announces the size of its buffers (`requests.arrow_streams`) before they are allocated.
 Then Arrow validates every table in full; engines check the values.
 """
 
@@ -16,8 +16,8 @@ import orjson
 import pyarrow as pa
 
 from rankcast.errors import InputError, shown
-from rankcast.service import arrow_streams
 from rankcast.service.problems import Problem
+from rankcast.service.requests import arrow_streams
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"

@@ -35,8 +35,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _add(arguments: argparse.Namespace) -> int:
     required("starlette", "serve")
-    from rankcast.service.streams import NAME  # noqa: PLC0415
-    from rankcast.service.tokens import Tokens  # noqa: PLC0415
+    from rankcast.service.operating.tokens import Tokens  # noqa: PLC0415
+    from rankcast.service.streams.directory import NAME  # noqa: PLC0415
 
     for stream in arguments.stream:
         if not NAME.fullmatch(stream):
@@ -50,7 +50,7 @@ def _add(arguments: argparse.Namespace) -> int:
 
 def _list(arguments: argparse.Namespace) -> int:
     required("starlette", "serve")
-    from rankcast.service.tokens import Tokens  # noqa: PLC0415
+    from rankcast.service.operating.tokens import Tokens  # noqa: PLC0415
 
     for token in Tokens(arguments.data).all().values():
         streams = ", ".join(token.streams) or "all streams"
@@ -61,7 +61,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _revoke(arguments: argparse.Namespace) -> int:
     required("starlette", "serve")
-    from rankcast.service.tokens import Tokens  # noqa: PLC0415
+    from rankcast.service.operating.tokens import Tokens  # noqa: PLC0415
 
     Tokens(arguments.data).revoke(arguments.name)
     return 0

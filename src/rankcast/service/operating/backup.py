@@ -26,9 +26,9 @@ from typing import Any
 
 from rankcast.core import snapshot
 from rankcast.errors import InputError, ShardError
-from rankcast.service.stream import FILE
-from rankcast.service.streams import FOLDER, NAME
-from rankcast.service.tokens import FILE as TOKENS
+from rankcast.service.operating.tokens import FILE as TOKENS
+from rankcast.service.streams.directory import FOLDER, NAME
+from rankcast.service.streams.stream import FILE
 from rankcast.state.checkpoint import Mark, mark_of
 from rankcast.state.high_water import HighWater
 

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rankcast.errors import InputError, shown
-from rankcast.service import external
-from rankcast.service import rows as forms
 from rankcast.service.problems import Problem
-from rankcast.service.records import LONGEST_ID, Id, Kept
-from rankcast.service.stream import Stream, unsubscribe
+from rankcast.service.requests import rows as forms
+from rankcast.service.streams import external
+from rankcast.service.streams.records import LONGEST_ID, Id, Kept
+from rankcast.service.streams.stream import Stream, unsubscribe
 from rankcast.state.batches import Prepared
 from rankcast.tables.schema import Kind
 

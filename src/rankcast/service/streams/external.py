@@ -27,7 +27,7 @@ from rankcast.core.engine import Command, Engine, Refused
 from rankcast.core.spec import Input, Reading, Spec
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.service.problems import Problem
-from rankcast.service.records import Id, Records
+from rankcast.service.streams.records import Id, Records
 from rankcast.state import Shard
 from rankcast.structures.ids import Slots
 from rankcast.tables import deltas

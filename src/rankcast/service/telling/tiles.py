@@ -29,13 +29,13 @@ from starlette.responses import Response
 from rankcast.core.spec import Tiler
 from rankcast.errors import RankcastError, shown
 from rankcast.gateway import answer
-from rankcast.service.gate import Call
-from rankcast.service.handlers import answered
-from rankcast.service.hub import Receiver, Told
 from rankcast.service.problems import Problem
-from rankcast.service.rows import dumped, listed
-from rankcast.service.sse import AT_ONCE, Telling
-from rankcast.service.stream import Stream
+from rankcast.service.requests.gate import Call
+from rankcast.service.requests.handlers import answered
+from rankcast.service.requests.rows import dumped, listed
+from rankcast.service.streams.stream import Stream
+from rankcast.service.telling.hub import Receiver, Told
+from rankcast.service.telling.sse import AT_ONCE, Telling
 from rankcast.state import batches
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Send
 
 from rankcast.errors import shown
-from rankcast.service import hub
-from rankcast.service.gate import Call
-from rankcast.service.hub import Place, Receiver, Told
-from rankcast.service.pacing import Pace, Paced
+from rankcast.service.operating.tokens import Token
 from rankcast.service.problems import Problem, busy
-from rankcast.service.stream import Stream
-from rankcast.service.tokens import Token
+from rankcast.service.requests.gate import Call
+from rankcast.service.streams.stream import Stream
+from rankcast.service.telling import hub
+from rankcast.service.telling.hub import Place, Receiver, Told
+from rankcast.service.telling.pacing import Pace, Paced
 
 AT_ONCE = 256  # entries of the log that are sent together
 

@@ -26,12 +26,12 @@ import pyarrow.compute as pc
 from rankcast.core import snapshot
 from rankcast.core.engine import Engine
 from rankcast.errors import RankcastError
-from rankcast.service import engines
-from rankcast.service.rows import listed
+from rankcast.service.requests.rows import listed
+from rankcast.service.streams import engines
 from rankcast.state import batches
 
 if TYPE_CHECKING:
-    from rankcast.service.stream import Stream
+    from rankcast.service.streams.stream import Stream
 
 FOLDER = "history"
 _KIND = "Shard"

@@ -1,7 +1,7 @@
 """All streams of a data directory, which one process holds at a time.
 
-<data>/tokens.json      see rankcast.service.tokens
-<data>/streams/<name>/  see rankcast.service.stream; a name that starts with "." was ended, or never finished
+<data>/tokens.json      see rankcast.service.operating.tokens
+<data>/streams/<name>/  see the module stream; a name that starts with "." was ended, or never finished
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 
 from rankcast.core import snapshot
 from rankcast.errors import ShardError, shown
-from rankcast.service import engines
 from rankcast.service.problems import Problem
 from rankcast.service.settings import Settings
-from rankcast.service.stream import FILE, Stream, configuration
+from rankcast.service.streams import engines
+from rankcast.service.streams.stream import FILE, Stream, configuration
 
 FOLDER = "streams"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")

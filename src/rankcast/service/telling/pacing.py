@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from rankcast.service import hub
-from rankcast.service.hub import Place, Receiver, Told
 from rankcast.service.problems import Problem
-from rankcast.service.rows import listed
+from rankcast.service.requests.rows import listed
+from rankcast.service.telling import hub
+from rankcast.service.telling.hub import Place, Receiver, Told
 
 if TYPE_CHECKING:
-    from rankcast.service.stream import Stream
+    from rankcast.service.streams.stream import Stream
 
 Lists: TypeAlias = dict[
     Any, dict[Any, float | None]

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from rankcast.service import hub, sse
 from rankcast.service.commands import STREAM, Command
-from rankcast.service.gate import decoded
-from rankcast.service.hub import Place, Receiver
 from rankcast.service.problems import Problem, problem_of
-from rankcast.service.stream import Stream
+from rankcast.service.requests.gate import decoded
+from rankcast.service.streams.stream import Stream
+from rankcast.service.telling import hub, sse
+from rankcast.service.telling.hub import Place, Receiver
 
 if TYPE_CHECKING:
     from rankcast.service.app import Service

@@ -17,16 +17,16 @@ import pyarrow as pa
 from starlette.responses import Response
 
 from rankcast.errors import shown
-from rankcast.service import writing
-from rankcast.service.gate import Call
-from rankcast.service.handlers import answered, sent
-from rankcast.service.hub import Told
 from rankcast.service.problems import Problem
-from rankcast.service.records import Id
-from rankcast.service.rows import dumped, listed
-from rankcast.service.sse import Telling, sequence_of
-from rankcast.service.stream import Stream
-from rankcast.service.writing import Outcome
+from rankcast.service.requests.gate import Call
+from rankcast.service.requests.handlers import answered, sent
+from rankcast.service.requests.rows import dumped, listed
+from rankcast.service.streams import writing
+from rankcast.service.streams.records import Id
+from rankcast.service.streams.stream import Stream
+from rankcast.service.streams.writing import Outcome
+from rankcast.service.telling.hub import Told
+from rankcast.service.telling.sse import Telling, sequence_of
 from rankcast.state import batches
 
 PAGE, LARGEST_PAGE = 100, 1000  # subscriptions

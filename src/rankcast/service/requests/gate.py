@@ -22,13 +22,13 @@ from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 
 from rankcast.errors import shown
-from rankcast.service import rows
 from rankcast.service.commands import Command
+from rankcast.service.operating.tokens import ANYBODY, Token
 from rankcast.service.problems import Problem, busy, problem_of
-from rankcast.service.records import LONGEST_ID
+from rankcast.service.requests import rows
 from rankcast.service.settings import is_loopback
-from rankcast.service.stream import Stream
-from rankcast.service.tokens import ANYBODY, Token
+from rankcast.service.streams.records import LONGEST_ID
+from rankcast.service.streams.stream import Stream
 
 if TYPE_CHECKING:
     from rankcast.service.app import Service

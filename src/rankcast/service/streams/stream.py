@@ -6,9 +6,9 @@ nothing is published before the sync. So no answer, not even of a read, reports 
 undo. A group that cannot be committed is undone as a whole.
 
     <stream>/stream.json    engine and settings, as they were given
-    <stream>/shard/         the engine, see rankcast.state.shard, with the tables of rankcast.service.records
+    <stream>/shard/         the engine, see rankcast.state.shard, with the tables of the module records
     <stream>/log/           see rankcast.state.log
-    <stream>/history/       see rankcast.service.dry_run
+    <stream>/history/       see rankcast.service.requests.dry_run
 
 `sequence` is the number of the shard's last batch: it grows by one with every accepted write.
 """
@@ -33,14 +33,14 @@ from rankcast.core import snapshot
 from rankcast.core.engine import Engine
 from rankcast.core.spec import Spec
 from rankcast.errors import JournalError, RankcastError, ShardError
-from rankcast.service import engines
-from rankcast.service.clock import StreamClock
-from rankcast.service.dry_run import Bases
-from rankcast.service.external import External, Lists
-from rankcast.service.hub import Hub
 from rankcast.service.problems import Problem, busy, is_full, no_room, problem_of
-from rankcast.service.records import Id, Records
+from rankcast.service.requests.dry_run import Bases
 from rankcast.service.settings import Settings
+from rankcast.service.streams import engines
+from rankcast.service.streams.clock import StreamClock
+from rankcast.service.streams.external import External, Lists
+from rankcast.service.streams.records import Id, Records
+from rankcast.service.telling.hub import Hub
 from rankcast.service.webhooks.store import Hooks
 from rankcast.state import Shard, batches
 from rankcast.state.log import Entry, Log

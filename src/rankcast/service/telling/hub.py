@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rankcast.service.rows import dumped, listed
+from rankcast.service.requests.rows import dumped, listed
 from rankcast.state import batches
 
 if TYPE_CHECKING:
-    from rankcast.service.stream import Stream
+    from rankcast.service.streams.stream import Stream
 
 MANY = 1000  # rows from which on a table is narrowed down before it is looked at
 

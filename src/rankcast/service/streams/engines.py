@@ -14,7 +14,7 @@ from rankcast.core.engine import Engine
 from rankcast.core.spec import Setting, engine_type, known_names, register
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.pipeline.toml_reader import duration_of
-from rankcast.service import external
+from rankcast.service.streams import external
 
 _PLAIN = Setting()
 

@@ -12,12 +12,14 @@ from starlette.responses import HTMLResponse, Response
 
 from rankcast import geo
 from rankcast.errors import InputError, SettingError, shown
-from rankcast.service import description, external, openapi, pages, rows, writing
-from rankcast.service.dry_run import dry_run
-from rankcast.service.gate import LARGE, Call
+from rankcast.service import openapi
 from rankcast.service.problems import Problem, busy
-from rankcast.service.stream import Stream
-from rankcast.service.writing import Outcome, Reply
+from rankcast.service.requests import description, pages, rows
+from rankcast.service.requests.dry_run import dry_run
+from rankcast.service.requests.gate import LARGE, Call
+from rankcast.service.streams import external, writing
+from rankcast.service.streams.stream import Stream
+from rankcast.service.streams.writing import Outcome, Reply
 
 
 def answered(document: Any, status: int = 200, sequence: int | None = None) -> Response:

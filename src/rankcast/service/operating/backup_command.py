@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _backup(arguments: argparse.Namespace) -> int:
     required("starlette", "serve")
-    from rankcast.service.backup import backup  # noqa: PLC0415
+    from rankcast.service.operating.backup import backup  # noqa: PLC0415
 
     count = backup(arguments.data, arguments.file)
     sys.stdout.write(f"{count} streams are in {arguments.file}\n")
@@ -32,7 +32,7 @@ def _backup(arguments: argparse.Namespace) -> int:
 
 def _restore(arguments: argparse.Namespace) -> int:
     required("starlette", "serve")
-    from rankcast.service.backup import restore  # noqa: PLC0415
+    from rankcast.service.operating.backup import restore  # noqa: PLC0415
 
     count = restore(arguments.file, arguments.data)
     sys.stdout.write(f"{count} streams are in {arguments.data}\n")

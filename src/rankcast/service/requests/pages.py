@@ -14,7 +14,7 @@ from starlette.responses import Response
 from rankcast.errors import shown
 from rankcast.service.problems import Problem
 
-HOME = Path(__file__).parent / "console"
+HOME = Path(__file__).parents[1] / "console"
 # Nothing inline, nothing from elsewhere: what came from outside can be shown, never run.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

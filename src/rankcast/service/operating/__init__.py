@@ -1,0 +1,1 @@
+"""What an operator uses: tokens, backups, a live view."""

@@ -1,0 +1,1 @@
+"""What a request meets: the gate, its handler, rows in and out."""

@@ -1,0 +1,1 @@
+"""Streams: each an engine in a shard with one writer thread, its records and its clock."""

@@ -1,0 +1,1 @@
+"""Receivers of deltas: server-sent events, WebSockets, tiles for gateways."""
