@@ -63,11 +63,8 @@ def test_roads_are_the_largest_part_and_cars_stay_on_them() -> None:
     pytest.importorskip("scipy")
     graph = california.roads()
     assert np.diff(graph.begin).tolist() == [1, 2, 1]
-    assert [graph.ways[a:b].tolist() for a, b in zip(graph.begin, graph.begin[1:], strict=False)] == [
-        [1],
-        [0, 2],
-        [1],
-    ]
+    ways = [sorted(each.tolist()) for each in np.split(graph.ways, graph.begin[1:-1])]
+    assert ways == [[1], [0, 2], [1]]
     degree = california.METRES * np.cos(np.radians(california.LATITUDE))
     assert graph.x == pytest.approx(np.array([4.5, 4.4, 4.3]) * degree)
     over, objects, steps = moving.world(CAR, np.random.default_rng(2), cars=5, seconds=900)
