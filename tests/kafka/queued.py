@@ -57,6 +57,7 @@ class Queued:
             those of their places, and rows of one id go to one partition.
         at_most: offsets in a micro-batch, of each input.
         more: further keys of the pipeline's file.
+        engine: further keys of its engine.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Queued:
         numbered: bool = False,
         at_most: int | None = None,
         more: str = "",
+        engine: str = "",
     ) -> None:
         self.spark, self.broker, self.story, self.folder = spark, broker, story, folder
         self.partitions, self.values, self.numbered = partitions, values, numbered
@@ -83,7 +85,9 @@ class Queued:
         broker.create(**dict.fromkeys(topics, partitions))
         servers = f'"kafka.bootstrap.servers" = "{broker.servers}"'
         limit = f', maxOffsetsPerTrigger = "{at_most}"' if at_most else ""
-        parts = [f'checkpoint = "checkpoint"\nshards = {shards}\n{more}\n[engine]\n{ENGINES[name]}\n']
+        parts = [
+            f'checkpoint = "checkpoint"\nshards = {shards}\n{more}\n[engine]\n{ENGINES[name]}\n{engine}\n'
+        ]
         for each in story.columns:
             ddl = ", ".join(f"{field.name} {DDL[field.type]}" for field in self._form(each))
             stream = "" if each == "events" else "stream = true\n"

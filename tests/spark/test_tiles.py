@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from rankcast.spark import applying, continuous, scratch
 from rankcast.spark.resharding import migrate
 from tests.spark import stories
 from tests.spark.pretend import Cluster, GivenUpError, settle
+from tests.spark.receivers import Receivers, lists_of, subscribers
 from tests.spark.runs import Stream
 from tests.spark.stories import Row, Story
 
@@ -35,7 +34,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "unicast": {"method": "unicast"},
     "scan": {"method": "scan"},
 }
-KS = (1, 3, 4)  # of the subscriptions of a story: their own, and the engine's
 
 
 def story_of(seed: int, *, own_k: bool = True, table: bool = False, **settings: Any) -> Story:
@@ -53,60 +51,6 @@ def story_of(seed: int, *, own_k: bool = True, table: bool = False, **settings: 
 def tiles(cluster: Cluster) -> list[Row]:
     """The messages that were committed, as they were sent."""
     return [row for table in cluster.outputs for row in table.to_pylist() if row["op"] == "tile"]
-
-
-def subscribers(batch: dict[str, list[Row]]) -> Iterator[Row]:
-    yield from sorted(batch.get("subscriptions", []), key=lambda row: row["seq"])
-
-
-class Receivers:
-    """A gateway for each k, which hear of subscribers as the server does, and of nothing but its messages."""
-
-    def __init__(self, order: str = "asc") -> None:
-        self.gateways = {k: Gateway(None, k=k, order=order) for k in KS}
-        self._k: dict[Any, int] = {}
-
-    def subscribe(self, row: Row) -> None:
-        op, name = row.get("op", "subscribe"), row["id"]
-        if op != "subscribe":
-            self.gateways[self._k.pop(name)].unsubscribe([name])
-        if op != "unsubscribe":
-            k = self._k[name] = row["k"] or 3
-            self.gateways[k].subscribe([{key: row[key] for key in ("id", "x_lo", "x_hi")}])
-
-    def receive(self, rows: list[Row]) -> None:
-        for gateway in self.gateways.values():
-            gateway.receive(rows)
-
-    def lists(self) -> dict[Any, list[tuple[Any, float]]]:
-        return {name: self.gateways[k].items(name) for name, k in self._k.items()}
-
-    def awaited(self) -> list[Any]:
-        return [name for gateway in self.gateways.values() for name in gateway.awaited()]
-
-
-def lists_of(story: Story, upto: int) -> dict[Any, list[tuple[Any, float]]]:
-    """The lists of a plain engine after so many micro-batches, which are those of the brute force."""
-    found = []
-    for method in ("sparse", "scan"):
-        order = story.make().state()[0]["settings"]["order"]
-        plain = Story(partial(RangeTopK, k=3, method=method, order=order), story.columns)
-        plain.tables, plain.batches = story.tables, story.batches[:upto]
-        engine: Any = plain.expected()[1]
-        lists: dict[Any, list[tuple[Any, float]]] = {name: [] for name in _live(story, upto)}
-        for row in engine.results().to_pylist():
-            lists[row["subscription"]].append((row["item"], row["score"]))
-        found.append(lists)
-    assert found[0] == found[1]
-    return found[0]
-
-
-def _live(story: Story, upto: int) -> set[Any]:
-    live = {row["id"] for row in story.tables.get("subscriptions", [])}
-    for batch in story.batches[:upto]:
-        for row in subscribers(batch):
-            (live.discard if row["op"] == "unsubscribe" else live.add)(row["id"])
-    return live
 
 
 @pytest.mark.parametrize("own_k", [True, False])
