@@ -91,6 +91,8 @@ def test_an_engine_takes_texts(method: str, tmp_path: Path) -> None:
     assert engine.results([0])["item"].to_pylist() == [1, 0]
     with pytest.raises(InputError, match='unknown column "terms"'):
         engine.publish({"id": [7], "x": [0], "y": [0], "terms": [["dog"]]})
+    for call in (engine.publish, engine.subscribe, engine.amend):
+        assert call(rows()).num_rows == 0
     with pytest.raises(InputError, match='column "text"'):
         engine.publish({"id": [7], "x": [0], "y": [0], "text": [7]})
 

@@ -161,10 +161,10 @@ def word_column(analyzer: Analyzer | None, *, blank: bool, required: bool = True
 def read_terms(batch: Batch, analyzer: Analyzer, where: str) -> Terms:
     """The column `text` of a batch as terms."""
     texts: Ids | Names = batch["text"]
-    if isinstance(texts, Names):
-        if not texts.known.any():  # of no kind
-            return no_terms(batch.size)
-        texts = texts.ids  # an empty text for a null
+    some = bool(texts.known.any()) if isinstance(texts, Names) else batch.size > 0
+    if not some:  # of no kind
+        return no_terms(batch.size)
+    texts = texts.ids if isinstance(texts, Names) else texts  # an empty text for a null
     if texts.kind != "str":
         raise InputError("holds integers", where=where, column="text", row=0, expected="a string")
     return as_terms(analyzer.terms(arrow(texts).to_pylist()), where)
