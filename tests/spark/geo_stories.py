@@ -102,7 +102,7 @@ def geotext_whole(
             "must": seldom([WORDS[0]]),
             "must_not": seldom([WORDS[1]]),
             "phrases": seldom([" ".join(WORDS[:2])], [WORDS[2]]),
-            "since": seldom(moment(max(0, life.clock - 5))),
+            "since": seldom(*map(moment, [50, 95, 105] if table else [max(0, life.clock - 5)])),
         }
 
     def blank(**given: Any) -> tuple[str, Row]:
