@@ -101,14 +101,14 @@ def test_a_file_with_everything_is_in_order_and_tells_what_one_process_tells(
         assert {column: kinds[column] for column in columns} == columns
     made: Any = config.engine.engine
     assert made().state()[0]["settings"] == story.make().state()[0]["settings"]
-    expected, engine = story.expected()
+    expected, _ = story.expected()
     story.make = made
     cluster = Cluster(story, tmp_path / "cluster", monkeypatch, shards=3)
     for batch in story.batches:
         cluster.run(batch)
     assert cluster.told() == expected
     assert cluster.refused() == []
-    assert engine.results().num_rows > 0
+    assert len(expected) > 20
 
 
 @pytest.mark.parametrize(
