@@ -70,7 +70,7 @@ def test_a_vocabulary_of_texts() -> None:
     assert fitted.idf("dogs") == fitted.idf("cat") > fitted.idf("run") > 1
 
 
-def rows(*texts: str, **columns: list[Any]) -> dict[str, list[Any]]:
+def rows(*texts: str | None, **columns: list[Any]) -> dict[str, list[Any]]:
     size = len(texts)
     return {"id": list(range(size)), "x": [0] * size, "y": [0] * size, "text": list(texts), **columns}
 
@@ -91,8 +91,34 @@ def test_an_engine_takes_texts(method: str, tmp_path: Path) -> None:
     assert engine.results([0])["item"].to_pylist() == [1, 0]
     with pytest.raises(InputError, match='unknown column "terms"'):
         engine.publish({"id": [7], "x": [0], "y": [0], "terms": [["dog"]]})
+    for call in (engine.publish, engine.subscribe, engine.amend):
+        assert call(rows()).num_rows == 0
     with pytest.raises(InputError, match='column "text"'):
         engine.publish({"id": [7], "x": [0], "y": [0], "text": [7]})
+
+
+@pytest.mark.parametrize("method", ["igpt", "scan"])
+def test_a_null_is_a_text_without_words_where_that_is_allowed(method: str) -> None:
+    """As null terms are: of subscriptions that ask for a place only, and of all where vectors count alone."""
+    settings: dict[str, Any] = {"bounds": (0, 0, 4, 3), "analyzer": {}, "method": method, "place_only": True}
+    engine = GeoTextTopK(**settings)
+    engine.subscribe(rows(None, "dogs"))
+    engine.publish(rows("cats"))
+    assert engine.results()["subscription"].to_pylist() == [0]
+    engine.amend({"id": [0, 1], "text": ["dogs", None]})
+    assert engine.results()["subscription"].to_pylist() == [1]
+    with pytest.raises(InputError, match='"text" of "messages" is null'):
+        engine.publish(rows(None, id=[7]))
+    with pytest.raises(InputError, match='"text" of "subscriptions" holds integers'):
+        engine.amend({"id": [0, 1], "text": [3, None]})
+    with pytest.raises(InputError, match='"text" of "subscriptions" is null'):
+        GeoTextTopK(**settings | {"place_only": False}).subscribe(rows(None, "dogs"))
+    engine = GeoTextTopK(**settings, vectors=2)
+    engine.subscribe(rows(None, None, "dogs", vector=[None, [1, 0], [0, 1]], must_not=[None, ["Cat"], None]))
+    engine.publish(rows(None, "cat", vector=[[1, 0], [1, 1]]))
+    assert engine.results().select(["subscription", "item"]).to_pydict() == {
+        "subscription": [0, 0, 1, 2, 2], "item": [1, 0, 0, 1, 0],
+    }  # fmt: skip
 
 
 def test_settings_make_an_analyzer_too() -> None:

@@ -66,7 +66,7 @@ BROUGHT: list[tuple[list[str], list[int], Texts]] = [  # as a row of messages br
 FEW = [["a"], ["a"], ["a", "b"], ["z"]]  # lists of most of what is live, so that places and times decide
 VECTORS = [[1, 0], [0, -2.5], [3, 4], [-1, 0], [3, 4.0], [4, 3], [1e-200, 0], [1, 1e150]]
 CALLS = ["publish", "amend", "publish", "publish", "subscribe", "publish", "unsubscribe", "retract"]
-CALLS.append("reweigh")
+CALLS += ["reweigh", "advance"]
 EPOCH = datetime(1970, 1, 1)
 START = datetime(2024, 2, 29, 23, 59, 58)
 
@@ -87,6 +87,7 @@ def workloads(draw: st.DrawFn) -> Workload:  # noqa: PLR0912, PLR0915  one kind 
         "per_source": draw(st.sampled_from([None, None, None, 1, 2])),
         "distinct": draw(st.sampled_from([False, False, True])),
         "phrases": draw(st.sampled_from([False, False, True])),
+        "analyzer": draw(st.sampled_from([None, None, None, {"language": None}])),
     }
     if draw(st.integers(0, 3)) == 3:
         settings |= {"vectors": 2, "beta": draw(st.sampled_from([1, 1, 0.5, 0]))}
@@ -111,7 +112,7 @@ def workloads(draw: st.DrawFn) -> Workload:  # noqa: PLR0912, PLR0915  one kind 
         steps = _stream(
             chance, draw(st.integers(6, 10)), window, PLACES[metric], (subscription, item), sources, changing
         )
-        return Workload(settings, tuple(_with_vectors(steps, settings)))
+        return Workload(settings, tuple(_with_texts(_with_vectors(steps, settings), settings)))
     for call in ["subscribe", "publish", *draw(st.lists(st.sampled_from(CALLS), max_size=6))]:
         if call == "publish":
             edits = settings["duplicates"] == "edit"
@@ -119,6 +120,12 @@ def workloads(draw: st.DrawFn) -> Workload:  # noqa: PLR0912, PLR0915  one kind 
             steps.append((call, rows))
         elif call == "reweigh":
             steps.append((call, draw(st.sampled_from(list(OTHER_FITS)))))
+        elif call == "advance":
+            if isinstance(span, timedelta):
+                ahead = draw(st.sampled_from([1, 0.5, 0, -1, UNITS // 2, UNITS, 40 * UNITS]))
+                moment = (window.newest or START) + ahead * (span / UNITS)
+                window.move(moment)
+                steps.append((call, pa.table({"time": [moment]})))
         elif call == "retract":
             taken = draw(_some([message["id"] for message in window.messages]))
             window.retract(taken)
@@ -141,7 +148,7 @@ def workloads(draw: st.DrawFn) -> Workload:  # noqa: PLR0912, PLR0915  one kind 
             given = [*texts, [], None] if settings["place_only"] else texts
             whole = call == "subscribe"
             steps.append((call, draw(_subscriptions(names, PLACES[metric], given, limited, whole=whole))))
-    return Workload(settings, tuple(_with_vectors(steps, settings)))
+    return Workload(settings, tuple(_with_texts(_with_vectors(steps, settings), settings)))
 
 
 def _with_vectors(steps: list[tuple[str, Any]], settings: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -158,6 +165,22 @@ def _with_vectors(steps: list[tuple[str, Any]], settings: dict[str, Any]) -> lis
             rows = {name: values for name, values in rows.items() if name != "terms"}  # noqa: PLW2901
         found.append((call, rows))
     return found
+
+
+def _with_texts(steps: list[tuple[str, Any]], settings: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The same steps with texts instead of terms, if there is an analyzer."""
+    if settings["analyzer"] is None:
+        return steps
+
+    def texts(name: str, values: list[Any]) -> tuple[str, list[Any]]:
+        if name != "terms":
+            return name, values
+        return "text", [None if words is None else " ".join(words) for words in values]
+
+    return [
+        (call, dict(texts(*each) for each in rows.items()) if isinstance(rows, dict) else rows)
+        for call, rows in steps
+    ]
 
 
 @st.composite
@@ -216,7 +239,7 @@ def _messages(  # noqa: PLR0912  one kind of row after the other
         values |= dict.fromkeys(["vocabulary", "documents"])
         if "op" in rows:
             words = ["publish", "publish", "retract", *(["advance"] if timed and place < size - 1 else [])]
-            words += ["reweigh"] if "vocabulary" in rows else []
+            words += ["reweigh"] if "vocabulary" in rows and place < size - 1 else []
             values["op"] = draw(st.sampled_from(words))
         if "until" in rows and isinstance(window.span, timedelta):
             ahead = draw(st.sampled_from([None, 1, 2, 0.5, UNITS - 1, UNITS, 2 * UNITS]))
@@ -403,7 +426,9 @@ class Naive:
         phrases: bool = False,
         vectors: int | None = None,
         beta: float = 1.0,
+        analyzer: dict[str, Any] | None = None,
     ) -> None:
+        self.analyzes = analyzer is not None
         self.vectors, self.beta = vectors, beta
         self.alone = vectors is not None and beta == 1
         self.per_source, self.distinct = per_source, distinct
@@ -429,13 +454,31 @@ class Naive:
             self.retract(rows)
         elif name == "reweigh":
             self.corpus = CORPORA[rows]
+        elif name == "advance":
+            self.window.move(rows["time"][0].as_py())
         else:
             for values in zip(*rows.values(), strict=True):
-                record = dict(zip(rows, values, strict=True))
+                record = self.worded(dict(zip(rows, values, strict=True)))
                 self.publish(record) if name == "publish" else self.register(record)
         order += [subscription for subscription in self.subscriptions if subscription not in before]
         after = {subscription: self.top(subscription) for subscription in self.subscriptions}
         return [row for name in order for row in change_rows(name, before.get(name, []), after.get(name, []))]
+
+    def worded(self, values: dict[str, Any]) -> dict[str, Any]:
+        """A row with terms, whether it came with them or with texts."""
+        if not self.analyzes:
+            return values
+        found = {name: value for name, value in values.items() if name != "text"}
+        if "text" in values:
+            found["terms"] = self.words(values["text"] or "")
+        for name in ("must", "must_not"):
+            if values.get(name):
+                found[name] = [word for text in values[name] for word in self.words(text)]
+        return found
+
+    def words(self, text: str) -> list[str]:
+        """The words of a text; an analyzer knows no accents."""
+        return (text.replace("é", "e") if self.analyzes else text).split()
 
     def register(self, values: dict[str, Any]) -> None:
         self.subscriptions.setdefault(values["id"], {"terms": []}).update(values)
@@ -494,7 +537,7 @@ class Naive:
             and self.score(wanted, message) >= given.get("min_score", -math.inf)
             and set(given.get("must", [])) <= set(message["terms"])
             and not set(given.get("must_not", [])) & set(message["terms"])
-            and all(_says(message["terms"], phrase.split()) for phrase in wanted.get("phrases") or [])
+            and all(_says(message["terms"], self.words(phrase)) for phrase in wanted.get("phrases") or [])
             and (wanted.get("since") is None or message["time"] >= wanted["since"])
         )
 

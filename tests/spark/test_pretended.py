@@ -22,6 +22,7 @@ from rankcast.spark import applying, scratch
 from rankcast.spark.shard import Limits
 from rankcast.state.shard_cache import Live
 from tests.spark import stories
+from tests.spark.geo_stories import geotext_whole
 from tests.spark.pretend import Cluster, GivenUpError, settle
 from tests.spark.stories import Story
 
@@ -31,6 +32,8 @@ STORIES: dict[str, Callable[..., Story]] = {
     "matching": stories.matching,
     "geotext": stories.geotext,
     "geotext_living": stories.geotext_living,
+    "geotext_whole": geotext_whole,
+    "geotext_meanings": partial(geotext_whole, meanings=True),
     "moving_topk": stories.moving_topk,
     "moving_skyline": stories.moving_skyline,
     "moving_hours": stories.moving_hours,
@@ -38,7 +41,7 @@ STORIES: dict[str, Callable[..., Story]] = {
     "skyline_roads": stories.skyline_roads,
 }
 SEEDS = 8 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 2
-TABLES = ["range_topk", "geotext", "moving_topk", "moving_skyline"]
+TABLES = ["range_topk", "geotext", "geotext_whole", "geotext_meanings", "moving_topk", "moving_skyline"]
 
 
 @pytest.mark.parametrize("shards", [1, 2, 5])

@@ -41,7 +41,7 @@ from rankcast.geotext.places import (
 from rankcast.geotext.postings import NEED_GROUPS
 from rankcast.geotext.settings import SPEC, bytes_by_part, from_json, truth, window_to_json
 from rankcast.geotext.sources import Sources
-from rankcast.geotext.text import TERMS, TEXT, Analyzer, no_terms
+from rankcast.geotext.text import Analyzer, no_terms, word_column
 from rankcast.geotext.vectors import VECTOR, Meanings
 from rankcast.geotext.vocabulary import FORM as VOCABULARY
 from rankcast.geotext.vocabulary import LiveTerms, Replaced, Vocabulary, with_every
@@ -305,14 +305,11 @@ class GeoTextTopK(ListEngine):
         return engine
 
     def _columns(self) -> list[Column]:
-        terms = replace(TERMS, nullable=True) if self._place_only else TERMS
-        if self._analyzer is not None:
-            terms = TEXT
+        blank = self._place_only or self._alone
+        terms = word_column(self._analyzer, blank=blank, required=not self._alone)
         dense = []
         if self._meanings is not None:
             dense = [self._meanings.column(nullable=self._place_only)]
-        if self._alone:
-            terms = replace(terms, required=False, nullable=self._analyzer is None)
         more = [PHRASES] if self._configuration.get("phrases") else []
         more += [limits.SINCE] if self._timed else []
         return [*PLACE, terms, *dense, ALPHA, *limits.COLUMNS, *more]

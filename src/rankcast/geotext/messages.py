@@ -12,7 +12,6 @@ be used again in one batch, once the message that had it has expired.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace as replace_column
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -29,7 +28,7 @@ from rankcast.geotext.kernels.words import clear, give_back, look_up, replace, t
 from rankcast.geotext.phrases import OrderedTerms
 from rankcast.geotext.places import PLACE, read_places
 from rankcast.geotext.sources import SOURCE, Sources
-from rankcast.geotext.text import TERMS, TEXT, Analyzer, no_terms, read_terms
+from rankcast.geotext.text import Analyzer, no_terms, read_terms, word_column
 from rankcast.geotext.vectors import VECTOR, Meanings
 from rankcast.geotext.vocabulary import LiveTerms, Vectors, Vocabulary, with_every
 from rankcast.geotext.window import (
@@ -313,10 +312,10 @@ class Messages:
     ) -> None:
         self._frame, self._plain_frame, self._terms, self._read = frame, tuple(frame), terms, read
         self._edits, self._everywhere, self.window = edits, everywhere, window_of(window)
-        self._analyzer, self.meanings, words = analyzer, meanings, TERMS if analyzer is None else TEXT
+        self._analyzer, self.meanings = analyzer, meanings
         dense = [] if meanings is None else [meanings.column()]
-        if meanings is not None and meanings.alone:
-            words = replace_column(words, required=False, nullable=analyzer is None)
+        alone = meanings is not None and meanings.alone
+        words = word_column(analyzer, blank=alone, required=not alone)
         self.decay = decay_of(half_life, self.window)
         self.sources = sources
         columns: dict[str, Any] = {"x": np.float64, "y": np.float64}

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Any
@@ -24,7 +25,7 @@ from rankcast.errors import InputError, SettingError, required, shown
 from rankcast.geotext.stop_words import STOP_WORDS
 from rankcast.tables import schema
 from rankcast.tables.readers import read_column
-from rankcast.tables.schema import NO_TEXT, NO_VALUES, Batch, Column, Ids, Kind, Terms, arrow
+from rankcast.tables.schema import NO_TEXT, NO_VALUES, Batch, Column, Ids, Kind, Names, Terms, arrow
 
 TERMS, TEXT = Column("terms", Kind.TERMS), Column("text", Kind.ID)
 
@@ -150,9 +151,20 @@ class Analyzer:
         return stem if self._accents else _bare(stem)
 
 
+def word_column(analyzer: Analyzer | None, *, blank: bool, required: bool = True) -> Column:
+    """The column of words: terms, or texts for an analyzer. `blank`: a null is a text without words."""
+    if analyzer is None:
+        return replace(TERMS, required=required, nullable=blank)
+    return replace(TEXT, kind=Kind.NAME if blank else Kind.ID, required=required, nullable=blank)
+
+
 def read_terms(batch: Batch, analyzer: Analyzer, where: str) -> Terms:
     """The column `text` of a batch as terms."""
-    texts: Ids = batch["text"]
+    texts: Ids | Names = batch["text"]
+    some = bool(texts.known.any()) if isinstance(texts, Names) else batch.size > 0
+    if not some:  # of no kind
+        return no_terms(batch.size)
+    texts = texts.ids if isinstance(texts, Names) else texts  # an empty text for a null
     if texts.kind != "str":
         raise InputError("holds integers", where=where, column="text", row=0, expected="a string")
     return as_terms(analyzer.terms(arrow(texts).to_pylist()), where)
