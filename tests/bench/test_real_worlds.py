@@ -18,6 +18,7 @@ CASES = ("range-topk.worlds", "matching.worlds", "covering.worlds")
 CAR = {"objects": 4, "attributes": 2, "speed": 60, "places": "california"}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", CASES)
 def test_every_world_agrees_with_its_plain_program(name: str) -> None:
     case = load()[name]

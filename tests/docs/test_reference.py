@@ -37,7 +37,18 @@ RETURNED = {
 # Of every engine, for those who write one; the reference leaves most of it out (`filters` in mkdocs.yml).
 INSIDE = {
     *("absorb", "added_counters", "added_parts", "calls", "check_columns", "check_rows", "clock"),
-    *("configured", "counters", "graph", "in_doubt", "known_tuning", "late", "methods", "places", "reads"),
+    *(
+        "configured",
+        "constant",
+        "counters",
+        "graph",
+        "in_doubt",
+        "known_tuning",
+        "late",
+        "methods",
+        "places",
+        "reads",
+    ),
     *("restore", "score", "scores_move", "spec", "state", "takes_k", "variants"),
 }
 

@@ -58,7 +58,7 @@ def test_the_laws_with_narrow_widths() -> None:
 @pytest.mark.parametrize("batch", [False, True])
 @pytest.mark.parametrize("method", ["sparse", "dense", "unicast", "relax"])
 def test_what_is_sent_is_the_same_for_every_k_beyond_all_objects(method: str, batch: bool) -> None:
-    @settings(max_examples=40)
+    @settings(max_examples=settings().max_examples // 5)
     @given(workloads(), st.sampled_from([None, 0.3, 1.0]), st.booleans())
     def law(workload: contract.Workload, epsilon: float | None, small: bool) -> None:
         approximate = epsilon if method in ("sparse", "dense") else None

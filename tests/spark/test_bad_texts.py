@@ -22,6 +22,8 @@ from tests.spark.piped import PATIENCE
 FORM = "id string, risk double, pe double, n long"
 KIND = Source("events", "json", None, {}, FORM, None, True, {}, {}, None, None)
 
+pytestmark = pytest.mark.spark
+
 
 def source(**given: Any) -> Source:
     return Source(**{**vars(KIND), **given})

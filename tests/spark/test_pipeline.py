@@ -301,7 +301,10 @@ def _only_line(capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.mark.parametrize(
     ("kills", "number", "code"),
-    [(1, signal.SIGTERM, 0), pytest.param(10, signal.SIGINT, 130, marks=pytest.mark.faults)],
+    [
+        pytest.param(1, signal.SIGTERM, 0, marks=pytest.mark.spark),
+        pytest.param(10, signal.SIGINT, 130, marks=pytest.mark.faults),
+    ],
 )
 def test_a_killed_pipeline_goes_on(
     kills: int, number: int, code: int, spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from rankcast import MovingTopK, RoadGraph
 from rankcast.spark import scratch
@@ -25,6 +26,7 @@ def grid() -> RoadGraph:
     return RoadGraph.from_edges({"start": start, "end": end, "length": length}, nodes=nodes)
 
 
+@pytest.mark.spark
 def test_shards_map_one_graph_and_its_index(spark: Any, tmp_path: Path) -> None:
     graph = grid()
 
