@@ -195,8 +195,8 @@ def test_no_zone_is_kept_where_queries_leave_each_at_once(seed: int, ties: bool)
         engine.upsert(crowd(150, seed, metric="euclidean", ties=ties))
         places = np.random.default_rng(seed).random((12, 2)) * 6
         engine.subscribe({"id": np.arange(12), "x": places[:, 0], "y": places[:, 1]})
-    others = crowd(9, seed + 1, metric="euclidean", ties=ties)
-    for step in range(8):
+    others = crowd(24, seed + 1, metric="euclidean", ties=ties)
+    for step in range(24):
         places = rng.random((12, 2)) * 6
         moved = {"id": np.arange(12), "x": places[:, 0], "y": places[:, 1]}
         one = {name: column[step : step + 1] for name, column in others.items()}
