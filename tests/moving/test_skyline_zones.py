@@ -220,7 +220,7 @@ def test_zones_come_back_where_queries_slow_down() -> None:
     engine.upsert(crowd(150, 3, metric="euclidean", ties=False))
     rng = np.random.default_rng(1)
     engine.subscribe({"id": [1], "x": [3.0], "y": [3.0]})
-    for place in rng.random((6, 2)) * 6:
+    for place in rng.random((14, 2)) * 6:
         engine.publish({"id": [1], "x": place[:1], "y": place[1:]})
     before = engine.stats()["recomputed"]
     for step in range(200):
